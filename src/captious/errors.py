@@ -1,0 +1,76 @@
+"""What can go wrong, as one tree; every message says what to do next.
+
+    CaptiousError
+    ├── InputError      the user's data: file, row, cause, all problems at once
+    ├── UsageError      a wrong name or parameter (with "did you mean")
+    ├── MissingExtra    an optional Python package is not installed
+    ├── MissingAsset    weights, a table or vectors are not on this machine
+    └── VerifyError     a stored result no longer holds
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class CaptiousError(Exception):
+    """Base of every error that captious raises on purpose."""
+
+
+class UsageError(CaptiousError):
+    """A name, parameter or combination that captious does not know."""
+
+
+class MissingExtra(CaptiousError):
+    """An optional package is absent.
+
+    Args:
+        module: the import name that failed.
+        extra: the extra of captious that brings it.
+        wanted_by: what asked for it.
+    """
+
+    def __init__(self, module: str, extra: str, wanted_by: str) -> None:
+        self.module, self.extra, self.wanted_by = module, extra, wanted_by
+        super().__init__(
+            f"{wanted_by} needs the package {module!r}, which is not installed. "
+            f"Get it with: pip install 'captious[{extra}]'"
+        )
+
+
+class MissingAsset(CaptiousError):
+    """An outside resource is not here; the message lists every way to get it."""
+
+
+class VerifyError(CaptiousError):
+    """A stored result could not be reproduced."""
+
+
+class InputError(CaptiousError):
+    """Something is wrong with the user's data.
+
+    All problems of one reading are collected, so that the user mends them in one go.
+    """
+
+    SHOWN = 20
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        shown = self.problems[: self.SHOWN]
+        more = len(self.problems) - len(shown)
+        if len(self.problems) == 1:
+            text = shown[0]
+        else:
+            text = f"{len(self.problems)} problems:\n" + "\n".join(f"  - {p}" for p in shown)
+        if more:
+            text += f"\n  ... and {more} more of these"
+        super().__init__(text)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` for the nearest known words, or an empty string."""
+    near = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    if not near:
+        return ""
+    return " Did you mean " + " or ".join(repr(n) for n in near) + "?"

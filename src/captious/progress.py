@@ -1,0 +1,71 @@
+"""A progress line on stderr: only on a terminal, only for work longer than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from captious import settings
+
+T = TypeVar("T")
+_PATIENCE = 2.0
+
+
+class Progress:
+    """Counts finished units and redraws one line at most ten times a second.
+
+    Example:
+        >>> with Progress("parsing", total=3) as bar:
+        ...     for _ in range(3):
+        ...         bar.advance()
+    """
+
+    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
+        self.what, self.total, self.unit = what, total, unit
+        self.done = 0
+        self._start = self._last = time.monotonic()
+        self._drawn = False
+        self._on = settings.get().progress and sys.stderr.isatty()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        """Count ``n`` more units as done; ``note`` is shown behind the bar."""
+        self.done += n
+        if not self._on:
+            return
+        now = time.monotonic()
+        if now - self._start < _PATIENCE or now - self._last < 0.1:
+            return
+        self._last, self._drawn = now, True
+        rate = self.done / (now - self._start)
+        if self.total:
+            filled = int(24 * min(1.0, self.done / self.total))
+            left = (self.total - self.done) / rate if rate else 0.0
+            line = f"{self.what} [{'#' * filled}{'.' * (24 - filled)}] {self.done:,}/{self.total:,}"
+            line += f"{self.unit and ' ' + self.unit} {rate:,.0f}/s, {left:,.0f} s left"
+        else:
+            line = f"{self.what} {self.done:,}{self.unit and ' ' + self.unit} {rate:,.0f}/s"
+        sys.stderr.write("\r\x1b[K" + line + (f" {note}" if note else ""))
+        sys.stderr.flush()
+
+
+def track(items: Iterable[T], what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
+    """Yield the items and show how far they are."""
+    if total is None and hasattr(items, "__len__"):
+        total = len(items)
+    with Progress(what, total, unit) as bar:
+        for item in items:
+            yield item
+            bar.advance()

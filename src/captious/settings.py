@@ -1,0 +1,88 @@
+"""Settings of a run: one frozen object, active for the length of a ``with`` block.
+
+Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``);
+scores never depend on these, only speed and places do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+
+def _default_cache() -> Path:
+    named = os.environ.get("CAPTIOUS_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "captious"
+
+
+def _default_threads() -> int:
+    named = os.environ.get("CAPTIOUS_THREADS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things lie and how hard to work.
+
+    Attributes:
+        cache_dir: converted tables, embeddings, region features.
+        device: ``auto`` picks cuda, then mps, then cpu.
+        threads: upper bound for worker threads or processes.
+        download: whether a missing asset may be fetched from its home.
+        seed: for bootstrap and every other draw.
+        progress: whether progress bars may be shown.
+        regions: a region store that image-grounded metrics read, if the user named one.
+    """
+
+    cache_dir: Path = field(default_factory=_default_cache)
+    device: str = field(default_factory=lambda: os.environ.get("CAPTIOUS_DEVICE", "auto"))
+    threads: int = field(default_factory=_default_threads)
+    download: bool = False
+    seed: int = 12345
+    progress: bool = True
+    regions: Path | None = None
+
+
+_active: ContextVar[Settings | None] = ContextVar("captious_settings", default=None)
+
+
+def get() -> Settings:
+    """Return the active settings (fresh defaults outside a ``with use(...)`` block)."""
+    return _active.get() or Settings()
+
+
+@contextmanager
+def use(settings: Settings | None = None, **changes: Any) -> Iterator[Settings]:
+    """Make settings active inside the block; ``changes`` replace single fields."""
+    chosen = replace(settings or get(), **changes)
+    token = _active.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _active.reset(token)
+
+
+def torch_device() -> str:
+    """Return the torch device that the active settings ask for."""
+    device = get().device
+    if device != "auto":
+        return device
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if torch.backends.mps.is_available():
+        return "mps"
+    return "cpu"
