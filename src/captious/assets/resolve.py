@@ -1,0 +1,112 @@
+"""Find a named asset on this machine, or say how to get it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from captious import errors, settings
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One entry of the manifest.
+
+    Attributes:
+        name: how the rest of captious calls it.
+        purpose: what it is for, in a phrase.
+        licence: of the resource, not of captious.
+        package: ``import_name/relative/path`` inside an installed package that carries it.
+        remedy: the one command or step that brings it.
+        sha256: of the file, where it is one file and pinned ("" = not pinned).
+        builtin: path below the captious package, for what we ship ourselves.
+        fetch: called with the cache path when downloads are allowed; must write that path.
+        source: the official home, named in docs and messages.
+    """
+
+    name: str
+    purpose: str
+    licence: str
+    remedy: str
+    package: str = ""
+    sha256: str = ""
+    builtin: str = ""
+    fetch: Callable[[Path], None] | None = None
+    source: str = ""
+
+
+def known() -> dict[str, Asset]:
+    """Return the manifest by name."""
+    from captious.assets.manifest import ASSETS
+
+    return {a.name: a for a in ASSETS}
+
+
+def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> Path:
+    """Return where the asset lies.
+
+    Raises:
+        MissingAsset: it is nowhere; the message lists the ways to get it.
+        UsageError: there is no asset of that name.
+    """
+    table = known()
+    if name not in table:
+        raise errors.UsageError(f"no asset is called {name!r}.{errors.did_you_mean(name, table)}")
+    asset = table[name]
+    if path is not None:
+        given = Path(path)
+        if not given.exists():
+            raise errors.MissingAsset(f"{name}: there is nothing at {given}")
+        return given
+    for candidate in _places(asset):
+        if candidate is not None and candidate.exists():
+            return candidate
+    if asset.fetch is not None and settings.get().download:
+        target = settings.get().cache_dir / "assets" / asset.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        asset.fetch(target)
+        return target
+    who = f"{wanted_by} needs " if wanted_by else ""
+    more = " With --download captious fetches it itself." if asset.fetch is not None else ""
+    raise errors.MissingAsset(
+        f"{who}{asset.name} ({asset.purpose}), which is not on this machine. Get it with: "
+        f"{asset.remedy}.{more}"
+    )
+
+
+def available(name: str) -> Path | None:
+    """Return where the asset lies, or None."""
+    return next((p for p in _places(known()[name]) if p is not None and p.exists()), None)
+
+
+def _places(asset: Asset) -> list[Path | None]:
+    return [
+        settings.get().cache_dir / "assets" / asset.name,
+        Path(__file__).parents[1] / asset.builtin if asset.builtin else None,
+        _in_package(asset.package) if asset.package else None,
+    ]
+
+
+def _in_package(place: str) -> Path | None:
+    module, _, inside = place.partition("/")
+    spec = find_spec(module)
+    if spec is None:
+        return None
+    roots = spec.submodule_search_locations or [str(Path(spec.origin or "").parent)]
+    return next((p for p in (Path(r) / inside for r in roots) if p.exists()), None)
+
+
+def digest(path: Path) -> str:
+    """Return the sha256 of a file (remembered while size and time stay the same)."""
+    facts = path.stat()
+    return _digest(str(path), facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest(path: str, size: int, mtime: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

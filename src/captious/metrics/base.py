@@ -1,0 +1,130 @@
+"""The contract of a metric.
+
+A metric is a frozen dataclass: its fields are its parameters, so that its text form
+(``cider_d(df='coco-val')``), its signature and its equality come for nothing. It turns samples
+into *statistics* (a row of numbers per sample), and statistics into values. Corpus values are a
+function of the **sum** of the rows, which gives bootstrap intervals, paired tests and sharding to
+every metric alike.
+
+A metric that is a plain mean overrides only :meth:`Metric.stats`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captious import assets, errors
+from captious._version import __version__
+from captious.types import CaptionSet, Column, Explanation, Floats, Need, Sample, Stats
+
+__all__ = ["Column", "Explanation", "Metric", "Need", "Stats"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Base of all metrics; see the module's docstring.
+
+    Class attributes:
+        name: the registered name.
+        needs: what each sample must carry.
+        columns: the values it gives.
+        modules: import name -> the extra that brings it.
+        identity: value that a caption equal to its only reference gets, or None if none is fixed.
+        empty: value of an empty caption in the first column (NaN = undefined).
+        pairable: whether one batch may hold several captions of one image (all do; tests read it).
+    """
+
+    name: ClassVar[str] = ""
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES})
+    columns: ClassVar[tuple[Column, ...]] = ()
+    modules: ClassVar[dict[str, str]] = {}
+    identity: ClassVar[float | None] = None
+    empty: ClassVar[float] = 0.0
+
+    # -- what it takes ---------------------------------------------------------------------
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Names of the outside resources that this parameterisation reads."""
+        return ()
+
+    def missing(self) -> list[errors.CaptiousError]:
+        """Return every package and resource that is not here, as errors with their remedy."""
+        found: list[errors.CaptiousError] = [
+            errors.MissingExtra(module, extra, self.name)
+            for module, extra in self.modules.items()
+            if find_spec(module) is None
+        ]
+        for name in self.assets:
+            try:
+                assets.resolve(name, wanted_by=self.name)
+            except errors.MissingAsset as err:
+                found.append(err)
+        return found
+
+    # -- from samples to statistics --------------------------------------------------------
+
+    def prepare(self, samples: CaptionSet) -> Any:
+        """Return corpus facts (document frequencies, idf), or None if there are none."""
+        return None
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Join the corpus facts of two shards; commutative and associative."""
+        return a if b is None else b
+
+    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+        """Return one row of statistics per sample."""
+        raise TypeError(f"{type(self).__name__} must override stats()")
+
+    # -- from statistics to values ---------------------------------------------------------
+
+    def scores(self, rows: Floats) -> Floats:
+        """Return (n, columns) values of single captions."""
+        return rows
+
+    def corpus(self, totals: Floats, counts: Floats) -> Floats:
+        """Return (..., columns) corpus values from summed rows; the default is the mean."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return totals / np.asarray(counts)[..., None]
+
+    def aggregate(self, rows: Floats) -> Floats:
+        """Return the corpus values of these rows; rows that could not be scored are left out."""
+        scored = rows[~np.isnan(rows).any(axis=1)]
+        if not len(scored):
+            return np.full(len(self.columns), np.nan)
+        return self.corpus(scored.sum(axis=0), np.float64(len(scored)))
+
+    # -- saying what was done ----------------------------------------------------------------
+
+    def explain(self, sample: Sample, context: Any) -> Explanation:
+        """Say what matched what in one sample."""
+        raise errors.UsageError(f"the metric {self.name!r} has no explanation yet")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of this metric by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Return what the signature must say beyond name, references and parameters."""
+        return {}
+
+    def signature(self, refs: str, context: Any) -> str:
+        """Return the text that has to stand beside every number of this metric."""
+        parts = {"refs": refs} if Need.REFERENCES in self.needs else {}
+        parts |= {k: _plain(v) for k, v in self.parameters().items()}
+        parts |= self.signature_parts(context)
+        parts["captious"] = __version__
+        return "|".join([self.name, *(f"{k}:{v}" for k, v in parts.items())])
+
+
+def _plain(value: Any) -> str:
+    """Write a parameter value so that a signature stays one readable line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)
