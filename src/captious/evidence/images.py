@@ -29,7 +29,16 @@ MAX_PIXELS = 80_000_000
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"})
 
 # What Pillow's readers raise on damaged files; anything else is a fault of ours and passes through.
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError, KeyError)
+_DAMAGE = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    zlib.error,
+    IndexError,
+    KeyError,
+)
 
 
 def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -61,7 +70,9 @@ def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Im
             image.load()
             return _as_rgb(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise InputError(f"{path}: refused, it would unpack to too many pixels ({error})") from error
+        raise InputError(
+            f"{path}: refused, it would unpack to too many pixels ({error})"
+        ) from error
     except _DAMAGE as error:
         raise InputError(f"{path}: cannot be read as a picture ({_short(error)})") from error
 
