@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MAX_PIXELS = 80_000_000
-"""Largest picture that is opened: 240 MB once decoded, above any single photograph of a data set."""
+"""Largest picture that is opened: 240 MB once decoded, above the photographs of any data set."""
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"})
 
@@ -80,7 +80,7 @@ def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Im
 def open_images(
     paths: Iterable[str | os.PathLike[str]], max_pixels: int = MAX_PIXELS
 ) -> Iterator[tuple[str, Image.Image | None, str | None]]:
-    """Open many pictures; yield `(path, picture, None)` or `(path, None, reason)` and never stop."""
+    """Open many pictures; yield `(path, picture, None)` or `(path, None, reason)`."""
     for path in paths:
         try:
             yield os.fspath(path), open_image(path, max_pixels), None
