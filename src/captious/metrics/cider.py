@@ -1,0 +1,194 @@
+"""CIDEr-D (the COCO toolkit's "CIDEr") and the plain CIDEr of the paper.
+
+Vedantam et al. 2015. Captions become vectors of n-gram counts (n = 1..4), weighted by
+idf = ln N - ln max(1, df), where df is the number of images whose references hold the n-gram.
+CIDEr is the cosine with each reference, averaged over references and orders, times 10. CIDEr-D
+clips the caption's counts at the reference's and multiplies by a Gaussian of the difference in
+length (sigma = 6), so that long captions and repetitions do not pay.
+
+Worked example: with two images whose references share no word, a caption equal to its only
+reference has cosine 1 for every order that it is long enough for: four words give 10, two words
+give 5 (no 3- and 4-grams).
+
+The value of a caption depends on the set that df was counted on: it is part of the signature.
+With one image only every idf is 0; that is an error here, not a 0: use ``df='coco-val'``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.errors import InputError, UsageError
+from captious.metrics.base import Column, Explanation, Metric, Stats
+from captious.text import document_frequency, ngrams, tokenizers, tokens
+from captious.text.document_frequency import DocumentFrequency
+from captious.types import CaptionSet, Floats, Sample
+
+
+@dataclass(frozen=True)
+class Cider(Metric):
+    """CIDEr: tf-idf cosine of 1..4-grams with each reference, mean, times 10.
+
+    Args:
+        df: where document frequencies come from: ``corpus`` (the references of this run),
+            ``coco-val`` (built in), or a file made by ``captious df build``.
+        by: in corpus mode, what one document is: ``image`` or ``row``.
+        stem: whether words are stemmed (Porter), as the paper does and the released code does not.
+        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+    """
+
+    df: str = "corpus"
+    by: str = "image"
+    stem: bool = False
+    tokenizer: str = "ptb"
+
+    name: ClassVar[str] = "cider"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("cider", 0.0, 10.0, "tf-idf cosine of 1..4-grams, unclipped"),
+    )
+    clipped: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.by not in ("image", "row"):
+            raise UsageError(f"{self.name}: by must be 'image' or 'row', not {self.by!r}")
+
+    def prepare(self, samples: CaptionSet) -> DocumentFrequency:
+        """Count document frequencies over the references, or open the named table."""
+        if self.df != "corpus":
+            return document_frequency.load(self.df, self.tokenizer, self.stem)
+        return document_frequency.count(samples, self.tokenizer, self.stem, self.by)
+
+    def merge(self, a: DocumentFrequency, b: DocumentFrequency) -> DocumentFrequency:
+        """Join the counts of two shards; an image in both counts once."""
+        return document_frequency.merge(a, b, self.by) if self.df == "corpus" else a
+
+    def stats(self, samples: CaptionSet, context: DocumentFrequency) -> Stats:
+        """Return the score of each caption."""
+        if context.documents < 2:
+            raise InputError(
+                f"{self.name} with df='corpus' needs references of at least two images (with one, "
+                f"every weight is 0). For a single image use {self.name}(df='coco-val')."
+            )
+        return Stats(self._orders(samples, context).mean(axis=1, keepdims=True))
+
+    def _orders(self, samples: CaptionSet, context: DocumentFrequency) -> Floats:
+        """Return (n, 4): ten times the mean similarity over references, per order."""
+        table = ngrams.table(samples.pool, self.tokenizer, self.stem)
+        row = samples.reference_rows
+        out = np.zeros((len(samples), ngrams.ORDERS))
+        share = 10.0 / np.maximum(samples.reference_counts, 1)
+        length = self._length_factor(
+            table.lengths[samples.caption[row]], table.lengths[samples.reference]
+        )
+        for n in range(1, ngrams.ORDERS + 1):
+            counts = table.counts[n - 1]
+            idf = samples.pool.derived(
+                ("idf", self.tokenizer, self.stem, n, id(context)),
+                lambda n=n: (context, context.idf(samples.pool, n)),  # type: ignore[misc]
+            )[1]
+            captions = _weighted(counts[samples.caption], idf)
+            references = _weighted(counts[samples.reference], idf)
+            norms = _norms(captions)[row] * _norms(references)
+            pairs = captions[row]
+            if self.clipped:
+                pairs = pairs.minimum(references)
+            dot = np.asarray(pairs.multiply(references).sum(axis=1)).ravel()
+            similarity = np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)
+            out[:, n - 1] = np.bincount(row, similarity * length, minlength=len(out)) * share
+        return out
+
+    def _length_factor(
+        self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
+    ) -> Floats:
+        return np.ones(len(caption))
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Name the frequencies and the tokeniser's version."""
+        df = context.label if isinstance(context, DocumentFrequency) else self.df
+        if self.df != "corpus" and isinstance(context, DocumentFrequency):
+            df = f"{df}({context.documents},{context.fingerprint})"
+        return {"df": df, "tokenizer": tokenizers.get(self.tokenizer).signature, "n": "4"}
+
+    def explain(self, sample: Sample, context: DocumentFrequency) -> Explanation:
+        """List the n-grams that the caption shares with its references, by weight."""
+        one = CaptionSet.of([sample])
+        orders = self._orders(one, context)[0]
+        table = ngrams.table(one.pool, self.tokenizer, self.stem)
+        words = tokens.table(one.pool, self.tokenizer).tokens(int(one.caption[0]))
+        shared = []
+        for n in range(1, ngrams.ORDERS + 1):
+            idf = context.idf(one.pool, n)
+            counts = table.counts[n - 1]
+            in_refs = {int(c) for r in one.reference for c in counts[int(r)].indices}
+            column = {int(g): i for i, g in enumerate(table.grams[n - 1].tolist())}
+            names = _names(words, n, self.stem)
+            for name, text in names.items():
+                at = column[name]
+                shared.append(
+                    {"ngram": text, "idf": float(idf[at]), "in_references": at in in_refs}
+                )
+        score = float(orders.mean())
+        best = sorted((s for s in shared if s["in_references"]), key=lambda s: -float(s["idf"]))
+        lost = sorted((s for s in shared if not s["in_references"]), key=lambda s: -float(s["idf"]))
+        lines = [f"{self.name} {score:.4f} = mean of "
+                 + ", ".join(f"{v:.4f} ({n}-grams)" for n, v in enumerate(orders, 1))]
+        for title, part in (("shared, most telling first", best), ("not in any reference", lost)):
+            listed = ", ".join(f"{s['ngram']} ({s['idf']:.2f})" for s in part[:8])
+            lines.append(f"{title}: {listed or '-'}")
+        return Explanation(
+            "\n".join(lines), {"score": score, "orders": orders.tolist(), "ngrams": shared}
+        )
+
+
+@dataclass(frozen=True)
+class CiderD(Cider):
+    """CIDEr-D: CIDEr with clipped counts and a length penalty; the COCO toolkit's "CIDEr".
+
+    Args:
+        df: where document frequencies come from: ``corpus`` (the references of this run),
+            ``coco-val`` (built in), or a file made by ``captious df build``.
+        by: in corpus mode, what one document is: ``image`` or ``row``.
+        stem: whether words are stemmed (Porter).
+        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+        sigma: width of the Gaussian over the difference in length.
+    """
+
+    sigma: float = 6.0
+
+    name: ClassVar[str] = "cider_d"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("cider_d", 0.0, 10.0, "tf-idf cosine of 1..4-grams, clipped, length penalty"),
+    )
+    clipped: ClassVar[bool] = True
+
+    def _length_factor(
+        self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
+    ) -> Floats:
+        # The toolkit compares bigram counts: nothing and one word have the same "length".
+        delta = np.maximum(caption - 1, 0) - np.maximum(reference - 1, 0)
+        return np.exp(-(delta.astype(np.float64) ** 2) / (2 * self.sigma**2))
+
+
+def _weighted(counts: Any, idf: Floats) -> Any:
+    out = counts.astype(np.float64)
+    out.data *= idf[out.indices] if len(idf) else 0.0
+    return out
+
+
+def _norms(matrix: Any) -> Floats:
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+
+
+def _names(words: list[str], n: int, stem: bool) -> dict[int, str]:
+    """Map the hash of every n-gram of a short text to its words."""
+    from captious.types import TextPool
+
+    out = {}
+    for i in range(len(words) - n + 1):
+        gram = " ".join(words[i : i + n])
+        out[int(ngrams.table(TextPool([gram]), "none", stem).grams[n - 1][0])] = gram
+    return out

@@ -1,0 +1,229 @@
+"""In how many documents (images) does an n-gram occur? Counted, merged, saved, looked up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from captious import assets
+from captious.errors import InputError, UsageError
+from captious.text import ngrams
+from captious.text.ngrams import Hashes
+from captious.types import CaptionSet, TextPool
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentFrequency:
+    """Frequencies per order and the number of documents they were counted in.
+
+    Attributes:
+        grams: per order, n-gram hashes (any order).
+        counts: per order, in how many documents each occurs.
+        documents: number of documents.
+        label: how the signature names it, ``corpus(images=5000)`` or ``coco-val``.
+        tokenizer: of the text it was counted on.
+        stem: whether the words were stemmed.
+        members: for merging: the key of each document and its n-grams, where known.
+    """
+
+    grams: tuple[Hashes, ...]
+    counts: tuple[npt.NDArray[np.int64], ...]
+    documents: int
+    label: str
+    tokenizer: str
+    stem: bool
+    members: _Members | None = field(default=None, repr=False)
+
+    @cached_property
+    def _sorted(self) -> tuple[tuple[Hashes, npt.NDArray[np.int64]], ...]:
+        out = []
+        for names, counts in zip(self.grams, self.counts, strict=True):
+            order = np.argsort(names)
+            out.append((names[order], counts[order]))
+        return tuple(out)
+
+    def lookup(self, order: int, names: Hashes) -> npt.NDArray[np.int64]:
+        """Return the frequencies of n-grams of one order (1-based); an unseen one has 0."""
+        known, counts = self._sorted[order - 1]
+        if not len(known):
+            return np.zeros(len(names), np.int64)
+        at = np.minimum(np.searchsorted(known, names), len(known) - 1)
+        return np.where(known[at] == names, counts[at], 0)
+
+    def idf(self, pool: TextPool, order: int) -> npt.NDArray[np.float64]:
+        """Return ln N - ln max(1, df) for every n-gram of a pool."""
+        table = ngrams.table(pool, self.tokenizer, self.stem)
+        if self.members is not None and self.members.pool is pool:
+            df = self.counts[order - 1]  # counted on this very pool: same columns
+        else:
+            df = self.lookup(order, table.grams[order - 1])
+        return np.log(float(self.documents)) - np.log(np.maximum(df, 1.0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Short hash of the content."""
+        digest = hashlib.sha256(f"{self.documents}".encode())
+        for names, counts in self._sorted:
+            seen = counts > 1
+            digest.update(names[seen].tobytes() + counts[seen].astype("<i8").tobytes())
+        return digest.hexdigest()[:8]
+
+    def save(self, path: Path) -> None:
+        """Write the table; n-grams of frequency 1 are left out (unseen counts the same)."""
+        arrays: dict[str, Any] = {}
+        for n, (names, counts) in enumerate(self._sorted, 1):
+            seen = counts > 1
+            arrays[f"grams{n}"] = names[seen]
+            arrays[f"counts{n}"] = counts[seen].astype(np.uint32)
+        facts = {
+            "format": _FORMAT,
+            "documents": self.documents,
+            "tokenizer": self.tokenizer,
+            "stem": self.stem,
+        }
+        arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        part = path.with_name(path.name + ".part")
+        with open(part, "wb") as file:
+            np.savez_compressed(file, **arrays)
+        os.replace(part, path)
+
+
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """Which references belong to which document; enough to count again after a merge."""
+
+    keys: npt.NDArray[np.object_]
+    presence: tuple[Any, ...] | None
+    pool: TextPool | None
+    incidence: Any = None
+
+    def matrices(self, tokenizer: str, stem: bool) -> tuple[Any, ...]:
+        """Return per order a (documents, grams) matrix of occurrence."""
+        if self.presence is not None or self.pool is None:
+            return self.presence or ()
+        return tuple(_presence(self.incidence, m) for m in
+                     ngrams.table(self.pool, tokenizer, stem).counts)
+
+
+def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentFrequency:
+    """Count over the references of ``samples``.
+
+    Args:
+        samples: whose references are the documents.
+        tokenizer: name of the tokeniser.
+        stem: whether words are stemmed first.
+        by: ``image`` (all references of one image are one document, however many captions are
+            judged) or ``row`` (every judged caption counts its references again).
+    """
+    table = ngrams.table(samples.pool, tokenizer, stem)
+    if by == "image":
+        keys, document = np.unique(samples.image_keys.astype(str), return_inverse=True)
+        document = document[samples.reference_rows]
+    elif by == "row":
+        keys = np.array([f"{s}\0{i}" for s, i in zip(samples.systems, samples.ids, strict=True)])
+        document = samples.reference_rows
+    else:
+        raise UsageError(f"df can count by 'image' or by 'row', not by {by!r}")
+    incidence = sparse.csr_matrix(
+        (np.ones(len(document), np.int32), (document, samples.reference)),
+        shape=(len(keys), table.none + 1),
+    )
+    counts = tuple(
+        np.bincount(_presence(incidence, m).indices, minlength=m.shape[1]).astype(np.int64)
+        for m in table.counts
+    )
+    return DocumentFrequency(
+        table.grams, _fit(counts, table.grams), len(keys), f"corpus({by}s={len(keys)})",
+        tokenizer, stem, _Members(keys.astype(object), None, samples.pool, incidence),
+    )
+
+
+def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequency:
+    """Join two countings; a document that is in both is counted once, with all its n-grams."""
+    if a.members is None or b.members is None:
+        raise UsageError("a saved document-frequency table cannot be merged")
+    keys, where = np.unique(
+        np.concatenate([a.members.keys, b.members.keys]).astype(str), return_inverse=True
+    )
+    gather = sparse.csr_matrix(
+        (np.ones(len(where), np.int32), (where, np.arange(len(where)))),
+        shape=(len(keys), len(where)),
+    )
+    left, right = (x.members.matrices(a.tokenizer, a.stem) for x in (a, b) if x.members)
+    grams, counts, presence = [], [], []
+    for ga, gb, pa_, pb in zip(a.grams, b.grams, left, right, strict=True):
+        names = np.union1d(ga, gb)
+        both = sparse.vstack([_recode(pa_, ga, names), _recode(pb, gb, names)]).tocsr()
+        joined = _presence(gather, both)
+        grams.append(names)
+        presence.append(joined)
+        counts.append(np.bincount(joined.indices, minlength=len(names)).astype(np.int64))
+    return DocumentFrequency(
+        tuple(grams), tuple(counts), len(keys), f"corpus({by}s={len(keys)})",
+        a.tokenizer, a.stem, _Members(keys.astype(object), tuple(presence), None),
+    )
+
+
+def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
+    """Open a saved table by path, or a built-in one by name (``coco-val``)."""
+    path = assets.resolve(f"df-{name}") if f"df-{name}" in assets.known() else Path(name)
+    if not path.exists():
+        raise UsageError(
+            f"df={name!r} is neither 'corpus', nor a built-in table ('coco-val'), nor a file. "
+            "`captious df build` makes one from your references."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            facts = json.loads(bytes(file["facts"]))
+            grams = tuple(file[f"grams{n}"] for n in range(1, ngrams.ORDERS + 1))
+            counts = tuple(
+                file[f"counts{n}"].astype(np.int64) for n in range(1, ngrams.ORDERS + 1)
+            )
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as err:
+        raise InputError(f"{path}: not a document-frequency table of captious ({err})") from err
+    if facts.get("format") != _FORMAT:
+        raise InputError(f"{path}: made by another version of captious; build it again")
+    for what, have, want in (
+        ("tokenizer", facts["tokenizer"], tokenizer),
+        ("stem", facts["stem"], stem),
+    ):
+        if have != want:
+            raise UsageError(
+                f"the table {path.name} was counted with {what}={have!r}, "
+                f"but the metric uses {what}={want!r}"
+            )
+    return DocumentFrequency(grams, counts, int(facts["documents"]), Path(name).stem, tokenizer, stem)
+
+
+def _presence(rows: Any, matrix: Any) -> Any:
+    """Return which column occurs in which group of rows."""
+    out = (rows @ matrix).tocsr()
+    out.data = np.ones(len(out.data), np.int8)
+    return out
+
+
+def _recode(matrix: Any, old: Hashes, new: Hashes) -> Any:
+    """Move the columns named ``old`` to their places among the sorted names ``new``."""
+    at = np.searchsorted(new, old)
+    return sparse.csr_matrix(
+        (matrix.data, at[matrix.indices] if len(old) else matrix.indices, matrix.indptr),
+        shape=(matrix.shape[0], max(len(new), 1)),
+    )
+
+
+def _fit(
+    counts: tuple[npt.NDArray[np.int64], ...], grams: tuple[Hashes, ...]
+) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(c[: len(g)] for c, g in zip(counts, grams, strict=True))

@@ -1,0 +1,92 @@
+"""Longest common subsequences of many pairs at once, by bit-parallel rows (Hyyrö 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.text.tokens import TokenTable
+
+_WORD = 64
+_LONG = 256  # longer captions are done one by one, so that a padded block stays small
+_BLOCK = 1 << 15
+
+
+def lengths(
+    table: TokenTable, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int64]:
+    """Return the LCS length of strings ``a[i]`` and ``b[i]`` of a token table.
+
+    Pairs whose second side fits a machine word are done together, column by column; longer ones
+    one by one with Python's long integers, which are bit-parallel too.
+    """
+    out = np.zeros(len(a), np.int64)
+    short = (table.lengths[b] <= _WORD) & (table.lengths[a] <= _LONG)
+    index = np.flatnonzero(short)
+    # Pairs of like length together, so that a block has few empty columns.
+    index = index[np.argsort(table.lengths[a[index]], kind="stable")]
+    for start in range(0, len(index), _BLOCK):
+        block = index[start : start + _BLOCK]
+        out[block] = _short(table, a[block], b[block])
+    for i in np.flatnonzero(~short):
+        out[i] = _long(
+            table.ids[table.offsets[a[i]] : table.offsets[a[i] + 1]].tolist(),
+            table.ids[table.offsets[b[i]] : table.offsets[b[i] + 1]].tolist(),
+        )
+    return out
+
+
+def _padded(table: TokenTable, index: npt.NDArray[np.int32], fill: int) -> npt.NDArray[np.int32]:
+    """Return the tokens as (columns, strings): one contiguous line per position."""
+    size = table.lengths[index]
+    place = np.arange(int(size.max(initial=0)))[:, None]
+    at = np.minimum(table.offsets[index] + place, max(len(table.ids) - 1, 0))
+    found = table.ids[at] if len(table.ids) else np.zeros(at.shape, np.int32)
+    return np.where(place < size, found, np.int32(fill))
+
+
+def _short(
+    table: TokenTable, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int64]:
+    left, right = _padded(table, a, -1), _padded(table, b, -2)
+    row = np.full(len(a), ~np.uint64(0))
+    bits = np.uint64(1) << np.arange(len(right), dtype=np.uint64)
+    for word in left:
+        match = np.zeros(len(a), np.uint64)
+        for bit, other in zip(bits, right, strict=True):
+            match |= np.where(word == other, bit, np.uint64(0))
+        kept = row & match
+        row = (row + kept) | (row - kept)
+    return np.bitwise_count(~row).astype(np.int64)
+
+
+def _long(a: Sequence[int], b: Sequence[int]) -> int:
+    places: dict[int, int] = {}
+    for i, word in enumerate(b):
+        places[word] = places.get(word, 0) | (1 << i)
+    full = (1 << len(b)) - 1
+    row = full
+    for word in a:
+        kept = row & places.get(word, 0)
+        row = ((row + kept) | (row - kept)) & full
+    return len(b) - row.bit_count()
+
+
+def subsequence(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    """Return one longest common subsequence of two short token lists."""
+    size = np.zeros((len(a) + 1, len(b) + 1), np.int64)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            size[i + 1, j + 1] = size[i, j] + 1 if x == y else max(size[i, j + 1], size[i + 1, j])
+    out, i, j = [], len(a), len(b)
+    while i and j:
+        if a[i - 1] == b[j - 1] and size[i, j] == size[i - 1, j - 1] + 1:
+            out.append(a[i - 1])
+            i, j = i - 1, j - 1
+        elif size[i - 1, j] >= size[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return out[::-1]
