@@ -1,0 +1,68 @@
+"""captious judges image captions.
+
+    >>> import captious
+    >>> table = captious.score(["a dog runs", "a red bus"],
+    ...                        references=[["a dog is running"], ["a red bus on a street"]])
+    >>> f"{table.corpus['bleu_1']:.3f}"
+    '0.549'
+
+The public surface is the names in ``__all__``; everything heavy loads when it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from captious._version import __version__
+
+if TYPE_CHECKING:
+    from captious.api import compare, explain, load, metric, metrics, score
+    from captious.engine.table import ScoreTable
+    from captious.errors import CaptiousError
+    from captious.settings import Settings
+    from captious.types import CaptionSet, Sample
+
+__all__ = [
+    "CaptionSet",
+    "CaptiousError",
+    "Sample",
+    "ScoreTable",
+    "Settings",
+    "__version__",
+    "compare",
+    "explain",
+    "load",
+    "metric",
+    "metrics",
+    "score",
+]
+
+_HOME = {
+    "CaptionSet": "types",
+    "CaptiousError": "errors",
+    "Sample": "types",
+    "ScoreTable": "engine.table",
+    "Settings": "settings",
+    "compare": "api",
+    "explain": "api",
+    "load": "api",
+    "metric": "api",
+    "metrics": "api",
+    "score": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Open the public names on first use, so that the import stays light."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'captious' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"captious.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return __all__

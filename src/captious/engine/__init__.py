@@ -1,0 +1,1 @@
+"""From samples and metrics to a score table: plan, run, intervals, paired tests."""

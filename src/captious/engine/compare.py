@@ -1,0 +1,185 @@
+"""Is one system better than another? Paired bootstrap and paired approximate randomisation.
+
+Both work on summed statistics, so corpus metrics (BLEU, METEOR) are tested as they are reported.
+Rows are paired by sample id, resampled or swapped by image. p-values are two-sided and corrected
+for the number of comparisons shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious import settings
+from captious.engine import bootstrap
+from captious.engine.table import ScoreTable
+from captious.errors import InputError, UsageError
+from captious.types import Floats
+
+
+@dataclass(frozen=True)
+class Difference:
+    """System ``b`` minus system ``a`` in one column."""
+
+    column: str
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+    p_bootstrap: float
+    p_randomisation: float
+    corrected: float
+    significant: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairwise differences; the first system is the baseline."""
+
+    table: ScoreTable
+    systems: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    level: float
+    correction: str
+    trials: int
+    seed: int
+
+    def beats(self, column: str, system: str) -> list[str]:
+        """Return the systems that ``system`` is significantly better than."""
+        better = 1.0 if self.table.columns[column].higher_is_better else -1.0
+        out = []
+        for d in self.differences:
+            if d.column == column and d.significant:
+                if d.b == system and d.difference * better > 0:
+                    out.append(d.a)
+                elif d.a == system and d.difference * better < 0:
+                    out.append(d.b)
+        return out
+
+
+def compare(
+    table: ScoreTable, *, trials: int = 1000, level: float = 0.05, correction: str = "holm"
+) -> Comparison:
+    """Test every pair of systems of a table.
+
+    Args:
+        table: scores of two or more systems on the same samples.
+        trials: bootstrap draws and random swaps.
+        level: a corrected p-value below this is significant.
+        correction: ``holm``, ``bh`` (false discovery rate) or ``none``.
+    """
+    if correction not in ("holm", "bh", "none"):
+        raise UsageError(f"correction is 'holm', 'bh' or 'none', not {correction!r}")
+    systems = tuple(table.corpora)
+    if len(systems) < 2:
+        raise UsageError("compare needs at least two systems; give two or more caption files")
+    order = _aligned(table, systems)
+    images = table.images[order[systems[0]]].astype(str)
+    keys, groups = np.unique(images, return_inverse=True)
+    seed = settings.get().seed
+    found: list[dict[str, Any]] = []
+    draws = list(bootstrap.draws(len(keys), trials, seed)) if trials * len(keys) < 5e7 else None
+    for step, rows in zip(table.steps, table.blocks, strict=True):
+        sums = {}
+        both = np.ones(len(images), bool)
+        for system in systems:
+            both &= ~np.isnan(rows[order[system]]).any(axis=1)
+        for system in systems:
+            block = np.where(both[:, None], rows[order[system]], np.nan)
+            sums[system] = bootstrap.group(block, groups, len(keys))
+        for a, b in combinations(systems, 2):
+            result = _pair(step.metric, sums[a], sums[b], trials, seed, draws)
+            for name, at in zip(step.names, step.index, strict=True):
+                found.append({"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()})
+    corrected = _correct(np.array([f["p_randomisation"] for f in found]), correction)
+    differences = tuple(
+        Difference(**f, corrected=float(p), significant=bool(p < level))
+        for f, p in zip(found, corrected, strict=True)
+    )
+    return Comparison(table, systems, differences, level, correction, trials, seed)
+
+
+def _aligned(table: ScoreTable, systems: tuple[str, ...]) -> dict[str, npt.NDArray[np.int64]]:
+    """Return for each system its row numbers, in the order of the first system's ids."""
+    place = {s: {} for s in systems}  # type: dict[str, dict[str, int]]
+    for row, (system, name) in enumerate(zip(table.systems, table.ids, strict=True)):
+        place[system][name] = row
+    first = place[systems[0]]
+    problems = []
+    for system in systems[1:]:
+        lacking = [i for i in first if i not in place[system]]
+        extra = [i for i in place[system] if i not in first]
+        for which, ids in (("lacks", lacking), ("has besides", extra)):
+            if ids:
+                shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+                problems.append(
+                    f"systems are compared on the same samples, but {system} {which} "
+                    f"{len(ids)} of those of {systems[0]}: {shown}"
+                )
+    if problems:
+        raise InputError(problems)
+    return {s: np.array([place[s][i] for i in first], np.int64) for s in systems}
+
+
+def _pair(
+    metric: Any,
+    a: tuple[Floats, Floats],
+    b: tuple[Floats, Floats],
+    trials: int,
+    seed: int,
+    draws: list[Floats] | None,
+) -> dict[str, Floats]:
+    observed = _value(metric, *(x.sum(axis=0) for x in b)) - _value(
+        metric, *(x.sum(axis=0) for x in a)
+    )
+    blocks = draws if draws is not None else bootstrap.draws(len(a[1]), trials, seed)
+    drawn = np.concatenate(
+        [_value(metric, w @ b[0], w @ b[1]) - _value(metric, w @ a[0], w @ a[1]) for w in blocks]
+    )
+    low, high = bootstrap.interval(drawn)
+    # Centred on the observed difference: how often would chance alone reach as far?
+    with np.errstate(invalid="ignore"):
+        far = np.abs(drawn - observed) >= np.abs(observed) - 1e-15
+    p_boot = (far.sum(axis=0) + 1) / (trials + 1)
+
+    rng = np.random.default_rng(seed + 1)
+    gap_rows, gap_counts = b[0] - a[0], b[1] - a[1]
+    size = max(1, min(trials, 4_000_000 // max(len(gap_counts), 1)))
+    reached = np.zeros(len(observed))
+    for start in range(0, trials, size):
+        swap = rng.integers(0, 2, (min(size, trials - start), len(gap_counts))).astype(np.float64)
+        moved, moved_counts = swap @ gap_rows, swap @ gap_counts
+        shuffled = _value(metric, b[0].sum(axis=0) - moved, b[1].sum() - moved_counts) - _value(
+            metric, a[0].sum(axis=0) + moved, a[1].sum() + moved_counts
+        )
+        with np.errstate(invalid="ignore"):
+            reached += (np.abs(shuffled) >= np.abs(observed) - 1e-15).sum(axis=0)
+    p_swap = (reached + 1) / (trials + 1)
+    return {
+        "difference": observed, "low": low, "high": high,
+        "p_bootstrap": p_boot, "p_randomisation": p_swap,
+    }
+
+
+def _value(metric: Any, totals: Floats, counts: Floats) -> Floats:
+    return metric.corpus(np.asarray(totals), np.asarray(counts))
+
+
+def _correct(p: Floats, how: str) -> Floats:
+    """Correct p-values for their number (Holm: family-wise; bh: false discovery rate)."""
+    if how == "none" or not len(p):
+        return p
+    if how == "bh":
+        from scipy.stats import false_discovery_control
+
+        return np.asarray(false_discovery_control(p))
+    order = np.argsort(p)
+    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    out = np.empty_like(p)
+    out[order] = np.minimum(raised, 1.0)
+    return out

