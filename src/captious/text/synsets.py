@@ -1,11 +1,11 @@
 """The word tables of METEOR 1.5: function words, WordNet synsets, irregular forms.
 
-METEOR and SPICE judge two words alike when they share a WordNet synset. Both use the dictionary that
-travels inside the METEOR jar, so that dictionary, and not a newer WordNet, decides the published numbers.
-A jar is a zip file: the tables are read from it directly and no Java is involved.
+METEOR and SPICE judge two words alike when they share a WordNet synset. Both use the dictionary
+that travels inside the METEOR jar, so that dictionary, and not a newer WordNet, decides the
+published numbers. A jar is a zip file: the tables are read from it directly, without Java.
 
-Synset numbers are plain WordNet offsets without a part of speech. A noun and a verb can therefore share
-a number by accident; this is kept, because the reference scores contain it.
+Synset numbers are plain WordNet offsets without a part of speech. A noun and a verb can therefore
+share a number by accident; this is kept, because the reference scores contain it.
 
 >>> tables = WordTables.open()  # doctest: +SKIP
 >>> tables.all_synsets("dogs") >= tables.synsets("dog")  # doctest: +SKIP
@@ -97,6 +97,10 @@ class WordTables:
             found = self.synsets(word).union(*map(self.synsets, bases))
             self._all[word] = found
         return found
+
+    def bases(self, form: str) -> tuple[str, ...]:
+        """Return the base forms of an irregular form (``left`` -> ``leave``), often none."""
+        return tuple(self._bases.get(form, ()))
 
     def morph(self, word: str) -> str:
         """Undo a regular inflection; the empty string if no known word results."""
