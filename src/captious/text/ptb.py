@@ -1,0 +1,224 @@
+"""Penn Treebank tokens exactly as the COCO caption toolkit makes them, without Java.
+
+The toolkit runs CoreNLP 3.4.1's ``PTBTokenizer -preserveLines -lowerCase`` and drops a list of
+punctuation tokens. `tokenize` gives the same tokens, `raw_tokenize` those before the dropping:
+
+>>> tokenize("A man's hat (red), isn't it?")
+['a', 'man', "'s", 'hat', '-lrb-', 'red', '-rrb-', 'is', "n't", 'it']
+>>> raw_tokenize('"Wow..." he said.')
+['``', 'wow', '...', "''", 'he', 'said', '.']
+
+Two things are settled here that the original leaves to chance. A caption is tokenised as if nothing
+followed it, where the original may look into the caption on the next line. And a line separator
+other than a newline inside a caption only separates words, where the original starts a new line and
+so shifts every caption after it. A phone number or mixed fraction ("2 1/2") is one raw token with a
+no-break space inside; `tokenize` cuts it there, as the toolkit's scorers do under Python 3.
+
+Most captions never reach the scanner: a piece between two spaces whose tokens cannot depend on what
+follows is looked up in a table of pieces seen before.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from functools import cache, cached_property
+from itertools import chain
+
+from captious.text._munch import Machine, Piece, seq, width
+from captious.text._ptb_rules import rules
+
+SIGNATURE = "ptb-3.4.1"
+
+# Dropped by the toolkit. Brackets arrive in lower case (-lrb-), so its -LRB- never drops anything.
+PUNCTUATION = frozenset(
+    ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-"]
+    + [".", "?", "!", ",", ":", "-", "--", "...", ";"]
+)
+
+_NEWLINE = "\n"
+_LONGEST_PIECE = 64  # characters of a piece worth remembering
+_TABLE_SIZE = 1 << 17  # pieces remembered before the table starts afresh
+_TRIES = 4  # pieces joined before a caption is handed to the scanner whole
+
+
+def tokenize(text: str) -> list[str]:
+    """Tokens of one caption as the COCO toolkit scores them: lower case, no punctuation."""
+    return _scored.tokens(text)
+
+
+def raw_tokenize(text: str) -> list[str]:
+    """Tokens of one caption in lower case with punctuation kept."""
+    return _raw.tokens(text)
+
+
+_BRACKETS = {"(": "-LRB-", ")": "-RRB-", "{": "-LCB-", "}": "-RCB-", "[": "-LSB-", "]": "-RSB-"}
+_PARENS = str.maketrans({c: _BRACKETS[c] for c in "()"})
+_MONEY = str.maketrans({"\u00a2": "cents", "\u00a3": "#"} | dict.fromkeys("\x80\xa4\u20a0\u20ac", "$"))
+_FRACTIONS = str.maketrans(
+    {"\u00bc": "1/4", "\u00bd": "1/2", "\u00be": "3/4", "\u2153": "1/3", "\u2154": "2/3"}
+)
+_CURLY = str.maketrans(
+    dict.fromkeys("\x91\u2018\u201b\u2039", "`")
+    | dict.fromkeys("\x92\u2019\u203a", "'")
+    | dict.fromkeys("\x93\u201c\u00ab", "``")
+    | dict.fromkeys("\x94\u201d\u00bb", "''")
+)
+
+
+def _quotes(token: str, single: str) -> str:
+    token = token.replace("&apos;", "'").replace("&quot;", '"')
+    return token.replace("'", single).replace('"', single * 2).translate(_CURLY)
+
+
+def _ampersand(token: str) -> str:
+    at = token.lower().find("&amp;")
+    return token if at < 0 else token[: at + 1] + _ampersand(token[at + 5 :])
+
+
+_ACTIONS: dict[str, Callable[[str], str]] = {
+    "keep": str,
+    "hold": lambda token: token.replace(" ", "\u00a0"),
+    "soften": lambda token: token.replace("\u00ad", "") or "-",
+    "open quote": lambda token: _quotes(token, "`"),
+    "close quote": lambda token: _quotes(token, "'"),
+    "ampersand": _ampersand,
+    "currency": lambda token: token.translate(_MONEY),
+    "fraction": lambda token: token.translate(_FRACTIONS),
+    "parens": lambda token: token.translate(_PARENS),
+    "phone": lambda token: token.replace(" ", "\u00a0").translate(_PARENS),
+    "bracket": lambda token: _BRACKETS[token],
+    "hyphens": lambda token: "--" if 3 <= len(token) <= 4 else token,
+    "dash": lambda token: "--",
+    "ellipsis": lambda token: "...",
+    "less": lambda token: "<",
+    "greater": lambda token: ">",
+    "line": lambda token: _NEWLINE,
+}
+_GIVE_BACK = {"give back 3": 3, "give back 2": 2}
+
+
+class _Rule:
+    """A rule at work: how its token ends and what becomes of it."""
+
+    def __init__(self, action: str, body: Piece, after: Piece | None) -> None:
+        self.rewrite = _ACTIONS.get(action, str)
+        self.dropped = action == "drop"
+        self.given_back = _GIVE_BACK.get(action, 0)
+        self.dot_again = action == "dot again"
+        self._after_width = 0 if after is None else width(after)
+        self._machines = (body, after)
+
+    def end(self, text: str, start: int, end: int) -> int:
+        """Where the token ends whose rule, with the context it asks for, matched up to ``end``."""
+        if self._after_width is not None:
+            return end - self._after_width - self.given_back
+        body, after = self._context
+        for at in reversed(body.ends(text, start, end)):
+            if end in after.ends(text, at, end):
+                return at
+        return end
+
+    @cached_property
+    def _context(self) -> tuple[Machine, Machine]:
+        body, after = self._machines
+        return Machine([body]), Machine([after or ""])
+
+
+@cache
+def _scanner() -> tuple[Machine, list[_Rule]]:
+    listed = rules()
+    whole = [rule.body if rule.after is None else seq(rule.body, rule.after) for rule in listed]
+    return Machine(whole), [_Rule(*rule) for rule in listed]
+
+
+def scan(text: str) -> tuple[list[str], bool]:
+    """Tokens in their case, a newline for a line separator; and whether more text could matter.
+
+    The second value is True where the same tokens would come out whatever followed the text.
+    """
+    machine, made = _scanner()
+    wide = bool(text) and max(text) > "\uffff"
+    if wide:  # the original sees such a character as two
+        text = "".join(map(chr, array("H", text.encode("utf-16-le", "surrogatepass"))))
+    kinds, failed = machine.kinds(text), set[tuple[int, int]]()
+    tokens, start, size, reach = [], 0, len(text), 0
+    while start < size:
+        number, end, seen = machine.longest(kinds, start, failed)
+        reach = max(reach, seen)
+        rule = made[number]
+        if not rule.dropped:
+            end = rule.end(text, start, end)
+            tokens.append(rule.rewrite(text[start:end]))
+            if rule.dot_again:
+                end -= 1
+        start = end
+    if wide:
+        tokens = [_joined(token) for token in tokens]
+    return tokens, reach <= size
+
+
+def _joined(token: str) -> str:
+    """A token whose wide characters are whole again."""
+    return token.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class _Table(dict[str, "tuple[str, ...] | None"]):
+    """Piece of a caption -> its tokens, or None where they depend on what follows."""
+
+    def __init__(self, follow: str, finish: Callable[[str], list[str]]) -> None:
+        super().__init__()
+        self._follow, self._finish = follow, finish
+
+    def __missing__(self, piece: str) -> tuple[str, ...] | None:
+        if len(piece) > _LONGEST_PIECE:
+            return None
+        tokens, settled = scan(piece + self._follow)
+        known = None
+        if settled or self._follow == _NEWLINE:
+            known = tuple(chain.from_iterable(map(self._finish, tokens)))
+        if len(self) >= _TABLE_SIZE:
+            self.clear()
+        self[piece] = known
+        return known
+
+
+class _Tokenizer:
+    """A way to finish tokens, with the tables of pieces seen before."""
+
+    def __init__(self, finish: Callable[[str], list[str]]) -> None:
+        self._finish = finish
+        self._inner, self._last = _Table(" ", finish), _Table(_NEWLINE, finish)
+
+    def tokens(self, text: str) -> list[str]:
+        *pieces, last = text.replace("\n", " ").split(" ")
+        inner, found = self._inner, []
+        joined, tries = "", 0
+        for piece in pieces:
+            known = inner[joined + piece]
+            if known is not None:
+                found += known
+                joined, tries = "", 0
+            elif tries < _TRIES:
+                joined, tries = joined + piece + " ", tries + 1
+            else:
+                return self.scanned(text)
+        known = self._last[joined + last]
+        return self.scanned(text) if known is None else [*found, *known]
+
+    def scanned(self, text: str) -> list[str]:
+        """The same by the scanner alone."""
+        tokens, _ = scan(text.replace("\n", " ") + _NEWLINE)
+        return [done for token in tokens for done in self._finish(token)]
+
+
+def _finish_raw(token: str) -> list[str]:
+    return [] if token == _NEWLINE else [token.lower()]
+
+
+def _finish_scored(token: str) -> list[str]:
+    pieces = (piece for piece in token.lower().split(" ") if piece not in PUNCTUATION)
+    return [word for piece in pieces for word in piece.split()]
+
+
+_raw, _scored = _Tokenizer(_finish_raw), _Tokenizer(_finish_scored)
