@@ -1,0 +1,121 @@
+"""Which objects an image holds, as label metrics see it.
+
+A store maps an image to the labels of its objects, one entry per instance. Images are found by the
+key they were stored under, or by file name, or by file name without suffix, as long as that is
+not ambiguous; COCO file names are found by their number too.
+
+Example:
+    >>> store = ObjectStore.of({"photos/a.jpg": ["dog", "dog", "ball"], "photos/b.jpg": []})
+    >>> store.labels("a.jpg"), store.labels("b"), store.labels("c")
+    (('dog', 'dog', 'ball'), (), None)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+
+from captious.errors import InputError
+from captious.evidence import _object_files
+from captious.evidence.classes import readable
+
+_COCO_NAME = re.compile(r"^(?:COCO_\w+?_)?0*(\d+)$")
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """Labels by image.
+
+    Attributes:
+        source: where they come from, for signatures and messages.
+        table: image -> labels, one per object seen; an empty tuple means none was found.
+    """
+
+    source: str
+    table: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, labels: Mapping[str, Iterable[str]], source: str = "given") -> ObjectStore:
+        """Make a store from plain labels."""
+        return cls(source, {k: tuple(readable(x) for x in v) for k, v in labels.items()})
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], threshold: float = 0.0) -> ObjectStore:
+        """Read annotations or stored detections; the format is found out.
+
+        Args:
+            path: VOC XML file or folder; COCO instances or detections JSON; Visual Genome JSON;
+                Open Images CSV; plain ``image -> labels`` as JSON, JSON lines, CSV or parquet; the
+                parquet of ``captious detect``. Several, joined by ``+``, are united.
+            threshold: drop detections that are less sure than this (annotations have no score).
+
+        Raises:
+            InputError: a file is absent, damaged or of no known format.
+        """
+        text = os.fspath(path)
+        if "+" in text and not Path(text).exists():
+            return union([cls.read(part.strip(), threshold) for part in text.split("+")])
+        found: dict[str, list[str]] = {}
+        for item in _object_files.read(Path(text)):
+            labels = found.setdefault(item.image, [])
+            sure = item.score is None or item.score >= threshold
+            if item.label is not None and sure:
+                labels.append(item.label)
+        if not found:
+            raise InputError(f"{text}: holds no image")
+        return cls(Path(text).name, {image: tuple(labels) for image, labels in found.items()})
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def labels(self, image_key: str) -> tuple[str, ...] | None:
+        """Return the labels of an image, or None if the store does not know the image."""
+        found = self.table.get(image_key)
+        if found is not None:
+            return found
+        for alias in _aliases(image_key):
+            key = self._by_alias.get(alias)
+            if key:
+                return self.table[key]
+        return None
+
+    @cached_property
+    def _by_alias(self) -> dict[str, str]:
+        """Alias -> key; an empty key marks an alias that several images share."""
+        known: dict[str, str] = {}
+        for key in self.table:
+            for alias in _aliases(key):
+                known[alias] = key if known.get(alias, key) == key else ""
+        return known
+
+
+def union(stores: Sequence[ObjectStore]) -> ObjectStore:
+    """Join sources: an image has every label that any of them gives, each once.
+
+    The paper joins gold annotations and detectors this way; counts of different detectors cannot be
+    added without counting the same object twice.
+    """
+    if len(stores) == 1:
+        return stores[0]
+    joined: dict[str, tuple[str, ...]] = {}
+    for number, store in enumerate(stores):
+        for key in store.table:
+            if any(earlier.labels(key) is not None for earlier in stores[:number]):
+                continue  # already there, perhaps under a longer or shorter name
+            parts = [part for s in stores if (part := s.labels(key)) is not None]
+            joined[key] = tuple(dict.fromkeys(label for part in parts for label in part))
+    return ObjectStore(" + ".join(s.source for s in stores), joined)
+
+
+def _aliases(key: str) -> list[str]:
+    """Other names of an image, the most exact first."""
+    pure = PurePath(key)
+    names = [key, pure.name, pure.stem]
+    number = _COCO_NAME.match(pure.stem)
+    if number:
+        names.append(f"#{int(number.group(1))}")
+    return list(dict.fromkeys(names))
