@@ -49,7 +49,7 @@ def load(
     if len(names) != len(parts):
         raise InputError(f"{len(parts)} caption files, but {len(names)} system names")
     problems: list[str] = []
-    pool = _References(references, problems) if references is not None else None
+    pool = References(references, problems) if references is not None else None
     out = _Rows(problems)
     for part, name in zip(parts, names, strict=True):
         out.add(part, name, pool, images, objects)
@@ -105,7 +105,7 @@ class _Rows:
         self.objects: list[list[str] | None] = []
 
     def add(
-        self, part: Source, name: str, pool: _References | None, images: Any, objects: Any
+        self, part: Source, name: str, pool: References | None, images: Any, objects: Any
     ) -> None:
         if part.caption is None:
             self.problems.append(
@@ -170,7 +170,7 @@ def text_problem(value: Any) -> str | None:
     return None
 
 
-class _References:
+class References:
     """References by id (or image), or by position."""
 
     def __init__(self, given: Any, problems: list[str]) -> None:

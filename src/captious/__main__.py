@@ -1,0 +1,5 @@
+"""``python -m captious``."""
+
+from captious.cli import entry
+
+entry()

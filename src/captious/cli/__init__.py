@@ -1,0 +1,84 @@
+"""The command line: one file per verb, data on stdout, talk on stderr.
+
+Exit codes: 0 done; 1 the answer is "no" (verify, doctor); 2 a wrong name or option; 3 bad input;
+4 a package or resource is missing; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pkgutil
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from captious import errors
+from captious._version import __version__
+
+_CODES = (
+    (errors.UsageError, 2),
+    (errors.InputError, 3),
+    (errors.MissingExtra, 4),
+    (errors.MissingAsset, 4),
+    (errors.VerifyError, 1),
+    (errors.CaptiousError, 4),
+)
+
+
+def verbs() -> list[str]:
+    """Return the names of all verbs: the public modules of this package."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="captious",
+        description="Judge image captions: classic metrics without Java, image-grounded ones "
+        "beside them, intervals and paired tests.",
+        epilog="captious VERB --help tells more. Exit codes: 0 done, 1 the answer is no, "
+        "2 wrong name or option, 3 bad input, 4 something is not installed.",
+    )
+    top.add_argument("--version", action="version", version=f"captious {__version__}")
+    subs = top.add_subparsers(dest="verb", metavar="VERB")
+    for name in verbs():
+        import_module(f"captious.cli.{name}").add_parser(subs)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    top = parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and not words[0].startswith("-") and words[0] not in verbs():
+        print(
+            f"captious: no verb {words[0]!r}.{errors.did_you_mean(words[0], verbs())} "
+            f"Verbs: {', '.join(verbs())}.",
+            file=sys.stderr,
+        )
+        return 2
+    args = top.parse_args(words)
+    if args.verb is None:
+        top.print_help()
+        return 0
+    try:
+        code = int(args.run(args) or 0)
+        sys.stdout.flush()
+        return code
+    except errors.CaptiousError as err:
+        print(f"captious: {err}", file=sys.stderr)
+        return next(code for kind, code in _CODES if isinstance(err, kind))
+    except BrokenPipeError:
+        # The reader of our output went away (| head): no complaint, and none at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("\ncaptious: interrupted; finished parts are kept", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def entry() -> None:
+    """Entry point of the ``captious`` script."""
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""``captious metrics``: what there is and what each needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import fields
+from typing import Any
+
+from captious import registry
+from captious.metrics.base import Metric
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb."""
+    parser = subs.add_parser("metrics", help="list the metrics and what each needs")
+    parser.add_argument("name", nargs="?", help="tell everything about this one")
+    parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List or describe."""
+    if args.name:
+        metric = registry.create(args.name)
+        sys.stdout.write(describe(metric))
+        return 0
+    made = [registry.load(n)() for n in registry.names()]
+    if args.format == "json":
+        rows = [
+            {"name": m.name, "columns": [c.name for c in m.columns],
+             "needs": sorted(n.value for n in m.needs), "parameters": m.parameters(),
+             "ready": not m.missing(), "summary": summary(m)}
+            for m in made
+        ]
+        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+        return 0
+    wide = max(len(m.name) for m in made)
+    for m in made:
+        ready = " " if not m.missing() else "!"
+        needs = ", ".join(sorted(n.value for n in m.needs)) or "nothing but the caption"
+        sys.stdout.write(f"{ready} {m.name:{wide}}  {summary(m)}\n")
+        sys.stdout.write(f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}\n")
+    sys.stdout.write("\n! = something is not installed: see `captious doctor`. "
+                     "`captious metrics NAME` tells more.\n")
+    return 0
+
+
+def summary(metric: Metric) -> str:
+    """Return the first sentence of a metric's docstring."""
+    return (type(metric).__doc__ or "").strip().split("\n")[0]
+
+
+def describe(metric: Metric) -> str:
+    """Return all that is known of a metric."""
+    module = sys.modules[type(metric).__module__]
+    lines = [metric.name, "=" * len(metric.name), "", (module.__doc__ or "").strip(), "",
+             "Columns:"]
+    for c in metric.columns:
+        better = "higher is better" if c.higher_is_better else "lower is better"
+        lines.append(f"  {c.name}: {c.meaning} ({c.low:g} to {c.high:g}, {better})")
+    lines += ["", "Parameters:"]
+    lines += [f"  {f.name} = {getattr(metric, f.name)!r}" for f in fields(metric)] or ["  none"]
+    lines += ["", (type(metric).__doc__ or "").strip()]
+    missing = metric.missing()
+    if missing:
+        lines += ["", "Missing here:", *(f"  - {m}" for m in missing)]
+    return "\n".join(lines) + "\n"
