@@ -1,0 +1,38 @@
+# Each target makes the environment that it needs; PYTHON names the interpreter to start from.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+ENV = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-2} HF_HUB_OFFLINE=1
+
+.PHONY: demo test test-full lint bench docs clean
+
+# torch is asked for first and by version: any later request would pull the CUDA packages.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet -e '.[all,dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(ENV) $(BIN)/python -m captious demo --output demo-out
+
+test: $(VENV)/.installed
+	$(ENV) $(BIN)/python -m pytest
+
+test-full: $(VENV)/.installed
+	$(ENV) $(BIN)/python -m pytest -m "full or not full"
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(ENV) $(BIN)/python benchmarks/classic.py
+
+docs: $(VENV)/.installed
+	$(BIN)/python -m captious docs --output docs/metrics
+
+clean:
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache

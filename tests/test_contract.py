@@ -1,0 +1,195 @@
+"""Properties that every registered metric must have; a metric that is not covered fails here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from captious import registry
+from captious.metrics.base import Metric, Need
+from captious.types import CaptionSet, Sample
+
+# One made-up set for all: repeated images, several systems, long and short captions.
+_REFS = {
+    "beach": ("a man rides a horse on the beach", "a person on a brown horse by the sea",
+              "someone riding a horse along the shore"),
+    "snow": ("two dogs play in the snow", "a pair of dogs run through deep snow"),
+    "bus": ("a red bus drives down the street", "a double decker bus on a busy road",
+            "the red bus is full of people"),
+    "cat": ("a black cat sleeps on a sofa", "the cat is lying on the couch"),
+    "food": ("a white plate with pasta and vegetables", "a dish of food on a wooden table"),
+    "kids": ("three children play football in the park", "kids kicking a ball on the grass"),
+}
+_CAPTIONS = [
+    ("beach", "a man riding a horse on the beach"), ("beach", "a dog on a sofa"),
+    ("snow", "two dogs running in the snow"), ("snow", "dogs"),
+    ("bus", "a red bus on the street"), ("bus", "a a a a bus bus"),
+    ("cat", "a black cat sleeps on a sofa"), ("food", "a plate of food on the table"),
+    ("kids", "children playing with a ball in a park on a sunny day"), ("kids", "a park"),
+]
+_OBJECTS = {
+    "beach": ("person", "horse"), "snow": ("dog", "dog"), "bus": ("bus", "person"),
+    "cat": ("cat", "sofa"), "food": ("bowl", "dining table"),
+    "kids": ("person", "person", "sports ball"),
+}
+
+NAMES = registry.names()
+
+
+def samples_for(metric: Metric, photographs: dict[str, str]) -> CaptionSet:
+    images = {k: k for k in _REFS}
+    if metric.needs & {Need.IMAGE_PIXELS, Need.IMAGE_REGIONS}:
+        images = photographs
+    return CaptionSet.of(
+        Sample(f"{image}-{i}", text, _REFS[image], images[image], "", _OBJECTS[image])
+        for i, (image, text) in enumerate(_CAPTIONS)
+    )
+
+
+@pytest.fixture(scope="module")
+def photographs() -> dict[str, str]:
+    """Six of the demo photographs stand for the made-up images."""
+    from captious.demo import photographs as found
+
+    return dict(zip(_REFS, map(str, found()), strict=False))
+
+
+@pytest.fixture(params=NAMES)
+def case(request, photographs, tmp_path_factory):
+    metric = registry.load(request.param)()
+    missing = metric.missing()
+    if missing:
+        pytest.skip(str(missing[0]))
+    samples = samples_for(metric, photographs)
+    return metric, samples, metric.prepare(samples)
+
+
+def values(metric, samples, context) -> np.ndarray:
+    return metric.scores(metric.stats(samples, context).rows)
+
+
+def close(a, b) -> None:
+    np.testing.assert_allclose(a, b, rtol=0, atol=2e-5, equal_nan=True)
+
+
+def test_declares_itself(case):
+    metric, samples, context = case
+    assert metric.name in NAMES
+    assert metric.columns
+    assert all(c.low < c.high and c.meaning for c in metric.columns)
+    assert (type(metric).__doc__ or "").strip()
+    assert registry.create(registry.text_form(metric)) == metric
+    text = metric.signature("3", context)
+    assert text.startswith(metric.name + "|")
+    assert "captious:" in text
+    assert "\n" not in text
+
+
+def test_shape_and_range(case):
+    metric, samples, context = case
+    found = values(metric, samples, context)
+    assert found.shape == (len(samples), len(metric.columns))
+    for at, column in enumerate(metric.columns):
+        inside = found[:, at][~np.isnan(found[:, at])]
+        assert len(inside), f"{column.name} is undefined on ordinary captions"
+        assert (inside >= column.low - 1e-9).all(), column.name
+        assert (inside <= column.high + 1e-9).all(), column.name
+    total = metric.aggregate(metric.stats(samples, context).rows)
+    assert total.shape == (len(metric.columns),)
+    assert np.isfinite(total[0])
+
+
+def test_order_does_not_matter(case):
+    metric, samples, context = case
+    order = np.random.default_rng(0).permutation(len(samples))
+    close(values(metric, samples.take(order), context), values(metric, samples, context)[order])
+
+
+def test_batches_do_not_matter(case):
+    metric, samples, context = case
+    whole = values(metric, samples, context)
+    single = [values(metric, samples[i : i + 1], context) for i in range(len(samples))]
+    close(np.concatenate(single), whole)
+
+
+def test_duplicates_do_not_matter(case):
+    metric, samples, context = case
+    twice = samples.take(np.repeat(np.arange(len(samples)), 2))
+    close(values(metric, twice, context)[::2], values(metric, samples, context))
+
+
+def test_deterministic(case):
+    metric, samples, context = case
+    first = metric.stats(samples, context).rows
+    again = metric.stats(CaptionSet.of(list(samples)), metric.prepare(samples)).rows
+    close(first, again)
+
+
+def test_shards_merge(case):
+    """Corpus facts of two shards that share images give the scores of the whole."""
+    metric, samples, context = case
+    rows = list(samples)
+    left, right = CaptionSet.of(rows[::2]), CaptionSet.of(rows[1::2])
+    parts = metric.prepare(left), metric.prepare(right)
+    for merged in (metric.merge(*parts), metric.merge(*parts[::-1])):
+        joined = np.empty((len(rows), metric.stats(samples, context).rows.shape[1]))
+        joined[::2] = metric.stats(left, merged).rows
+        joined[1::2] = metric.stats(right, merged).rows
+        close(metric.scores(joined), values(metric, samples, context))
+        close(metric.aggregate(joined), metric.aggregate(metric.stats(samples, context).rows))
+
+
+def test_empty_caption(case):
+    """An empty caption is a caption: its defined value, or NaN with a reason; never a crash."""
+    metric, samples, context = case
+    rows = list(samples)
+    empty = CaptionSet.of([Sample("e", "", rows[0].references, rows[0].image, "", rows[0].objects)])
+    stats = metric.stats(empty, context)
+    value = metric.scores(stats.rows)[0, 0]
+    if np.isnan(value):
+        assert stats.reasons.get(0)
+    elif not np.isnan(metric.empty):
+        assert value == pytest.approx(metric.empty, abs=1e-6)
+
+
+def test_identity(case):
+    """A caption equal to its only reference gets the value that the metric declares."""
+    metric, samples, context = case
+    if metric.identity is None:
+        pytest.skip(f"{metric.name} fixes no value for a caption equal to its reference")
+    text = "a black cat sleeps on a sofa"
+    row = list(samples)[6]
+    same = CaptionSet.of([Sample("i", text, (text,), row.image, "", row.objects)])
+    assert values(metric, same, context)[0, 0] == pytest.approx(metric.identity, abs=1e-5)
+
+
+def test_odd_text(case):
+    """Emoji, right-to-left text, newlines, a word of 5,000 letters: a number or a reason."""
+    metric, samples, context = case
+    rows = list(samples)
+    odd = ["\U0001f600 \U0001f600", "קצר מאוד", "a dog\nruns\r\nfast", "!!! ... ---", "x" * 5000,
+           "the " * 600]
+    given = CaptionSet.of(
+        Sample(f"o{i}", text, rows[0].references, rows[0].image, "", rows[0].objects)
+        for i, text in enumerate(odd)
+    )
+    stats = metric.stats(given, context)
+    found = metric.scores(stats.rows)[:, 0]
+    for i, value in enumerate(found):
+        assert np.isfinite(value) or stats.reasons.get(i), odd[i][:20]
+
+
+def test_corpus_from_sums(case):
+    """The corpus value is a function of summed rows, whatever the grouping."""
+    metric, samples, context = case
+    rows = metric.stats(samples, context).rows
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    parts = rows[:4].sum(axis=0) + rows[4:].sum(axis=0)
+    close(metric.corpus(parts, np.float64(len(rows))), metric.aggregate(rows))
+    stacked = metric.corpus(np.stack([parts, parts]), np.array([float(len(rows))] * 2))
+    assert stacked.shape == (2, len(metric.columns))
+
+
+def test_every_metric_is_covered():
+    assert NAMES == sorted(registry._entries())
+    assert {"bleu", "rouge_l", "cider", "cider_d"} <= set(NAMES)
