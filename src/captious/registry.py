@@ -113,6 +113,8 @@ def _checked(cls: type[Metric], spec: MetricSpec) -> dict[str, typing.Any]:
         kinds = typing.get_args(allowed[key]) or (allowed[key],)
         if float in kinds and type(value) is int:
             value = float(value)
+        if isinstance(value, str) and str not in kinds:  # a bare word, as a shell passes it
+            value = {"true": True, "false": False, "none": None}.get(value.lower(), value)
         if type(value) not in kinds:
             raise UsageError(
                 f"{spec.name}: the parameter {key!r} takes "

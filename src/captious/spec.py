@@ -97,7 +97,7 @@ def _value(text: str, whole: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         if re.fullmatch(r"[\w./\\:@+~-]+", text):
-            return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+            return text
         raise UsageError(f"cannot read the value {text!r} in {whole.strip()!r}") from None
     if not isinstance(value, str | int | float | bool | type(None)):
         raise UsageError(f"the value {text!r} in {whole.strip()!r} must be a number or text")
