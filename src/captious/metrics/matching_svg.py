@@ -74,7 +74,8 @@ def heat_map(
                 f"<title>weight {float(weights[i]):.3f}</title></rect>"
             )
         if notes:
-            out.append(f'<text x="{x + _BAR - 6}" y="{y + 17}" fill="#666">{escape(notes[i])}</text>')
+            place = f'x="{x + _BAR - 6}" y="{y + 17}"'
+            out.append(f'<text {place} fill="#666">{escape(notes[i])}</text>')
     out.append("</svg>")
     return "\n".join(out)
 

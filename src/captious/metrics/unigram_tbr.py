@@ -78,7 +78,8 @@ class UnigramTbr(Metric):
 
     def _words(self, pool: TextPool) -> _WordSets:
         """Return the content words of every string of the run."""
-        return pool.derived(("unigram_tbr", self.tokenizer, self.stop_words), lambda: self._build(pool))
+        key = ("unigram_tbr", self.tokenizer, self.stop_words)
+        return pool.derived(key, lambda: self._build(pool))
 
     def _build(self, pool: TextPool) -> _WordSets:
         stop = TBR if self.stop_words == "tbr" else stop_words(self.stop_words)

@@ -107,7 +107,8 @@ def count(samples: CaptionSet, encoder: TextEncoder, corpus: str) -> PieceIdf:
     places, where = np.unique(scope.astype(str), return_inverse=True)
     place = np.array([_hash(str(p)) for p in places], np.uint64)[where]
     # An odd multiplier keeps (place, text) pairs apart; the sum wraps around on purpose.
-    keys, first = np.unique(place * np.uint64(0x9E3779B97F4A7C15) + hashes[inverse], return_index=True)
+    pairs = place * np.uint64(0x9E3779B97F4A7C15) + hashes[inverse]
+    keys, first = np.unique(pairs, return_index=True)
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int32)
     kept, bounds = _take(joined, offsets, inverse[first])
     return PieceIdf(keys, kept, bounds, len(encoder.vocabulary), corpus)

@@ -203,8 +203,7 @@ class TextEncoder:
             else:
                 self._store.move_to_end((layer, text))
                 here[text] = entry
-        for text, entry in self._fetch(missing, layer):
-            here[text] = entry
+        here.update(self._fetch(missing, layer))
         entries = [here[t] for t in texts]
         offsets = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(e.pieces) for e in entries], out=offsets[1:])
@@ -322,8 +321,8 @@ class _Entry:
     cut: bool
 
 
-class _Reached(Exception):  # noqa: N818  (a signal, not an error)
-    """The highest wanted layer is computed."""
+class _Reached(Exception):
+    """The highest wanted layer is computed: a signal, not an error."""
 
 
 class _Tap:
