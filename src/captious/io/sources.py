@@ -18,7 +18,7 @@ from captious.io import files
 # What each column is called in the files that people have.
 NAMES = {
     "caption": ("caption", "candidate", "cand", "mt", "prediction", "hypothesis", "candidates"),
-    "references": ("references", "refs", "reference", "ref", "gts"),
+    "references": ("references", "refs", "reference", "ref", "gts", "captions"),
     "id": ("id", "_id", "sample_id", "image_id", "imgid"),
     "image": ("image", "image_id", "imgid", "img", "media_path", "file_name", "filepath"),
     "system": ("system", "model"),

@@ -1,0 +1,137 @@
+"""BLEU, ROUGE-L, CIDEr-D and CIDEr against the original toolkit's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import captious
+from captious.types import CaptionSet
+
+EXACT = {"rtol": 0, "atol": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def items(twelve):
+    return [i["cand"] for i in twelve["items"]], [i["refs"] for i in twelve["items"]]
+
+
+def test_twelve_bleu(items, twelve):
+    table = captious.score(*items, metrics="bleu(tokenizer=none)", intervals=False)
+    for n in range(4):
+        assert table.corpus[f"bleu_{n + 1}"] == pytest.approx(twelve["bleu"]["corpus"][n], abs=1e-9)
+        np.testing.assert_allclose(
+            table[f"bleu_{n + 1}"], np.array(twelve["bleu"]["segment"])[n], **EXACT
+        )
+
+
+@pytest.mark.parametrize(
+    ("column", "golden"), [("rouge_l", "rouge_l"), ("cider_d", "cider_d_corpus_idf")]
+)
+def test_twelve(items, twelve, column, golden):
+    table = captious.score(*items, metrics=f"{column}(tokenizer=none)", intervals=False)
+    np.testing.assert_allclose(table[column], twelve[golden]["segment"], **EXACT)
+    assert table.corpus[column] == pytest.approx(twelve[golden]["corpus"], abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def flickr(shared):
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(shared / "golden" / "classic" / "flickr8k_expert.parquet")
+    rows = {c: table[c].to_pylist() for c in ("id", "image", "cand", "refs", "in_refs")}
+    samples = CaptionSet.build(
+        rows["cand"], rows["refs"], ids=[str(i) for i in rows["id"]], images=rows["image"]
+    )
+    return table, samples, np.array(rows["in_refs"])
+
+
+def test_flickr8k_from_raw_captions(flickr):
+    """5,822 captions, tokenised by us, by image: every value equal to the toolkit's."""
+    table, samples, _ = flickr
+    got = captious.score(samples, metrics=["bleu", "rouge_l", "cider_d"], intervals=False)
+    for column, golden in [("bleu_1", "bleu1"), ("bleu_2", "bleu2"), ("bleu_3", "bleu3"),
+                           ("bleu_4", "bleu4"), ("rouge_l", "rouge_l"), ("cider_d", "cider_d")]:
+        np.testing.assert_allclose(got[column], table[golden].to_numpy(), **EXACT, err_msg=column)
+
+
+def test_flickr8k_documents_by_row(flickr):
+    table, samples, in_refs = flickr
+    got = captious.score(samples, metrics="cider_d(by=row)", intervals=False)
+    np.testing.assert_allclose(got["cider_d"], table["cider_d_item5822"].to_numpy(), **EXACT)
+    kept = samples.take(np.flatnonzero(~in_refs))
+    got = captious.score(kept, metrics="cider_d(by=row)", intervals=False)
+    want = table["cider_d_item5664"].to_numpy()[~in_refs]
+    np.testing.assert_allclose(got["cider_d"], want, **EXACT)
+
+
+def test_plain_cider_by_hand():
+    """Against the definition, written out with dictionaries for three tiny items."""
+    import math
+    from collections import Counter
+
+    refs = [["a b c", "a b"], ["b c d", "d"], ["a d", "c c d"]]
+    caps = ["a b d", "d d c", "a c"]
+    df: Counter = Counter()
+    for several in refs:
+        df.update({g for r in several for g in grams(r)})
+    idf = {g: math.log(3) - math.log(max(1, n)) for g, n in df.items()}
+
+    def vector(text, n):
+        return {g: c * idf.get(g, math.log(3)) for g, c in Counter(grams(text)).items()
+                if len(g) == n}
+
+    want = []
+    for cap, several in zip(caps, refs, strict=True):
+        total = 0.0
+        for n in range(1, 5):
+            v = vector(cap, n)
+            for r in several:
+                w = vector(r, n)
+                norm = math.dist(v.values(), [0] * len(v)) * math.dist(w.values(), [0] * len(w))
+                dot = sum(x * w.get(g, 0.0) for g, x in v.items())
+                total += dot / norm / len(several) if norm else 0.0
+        want.append(10 * total / 4)
+    got = captious.score(caps, refs, metrics="cider(tokenizer=none)", intervals=False)
+    np.testing.assert_allclose(got["cider"], want, **EXACT)
+
+
+def grams(text):
+    words = text.split()
+    return [tuple(words[i : i + n]) for n in range(1, 5) for i in range(len(words) - n + 1)]
+
+
+def test_stemming_joins_forms():
+    refs = [["dogs running fast outside"], ["a cat"]]
+    plain = captious.score(["dog runs fast outside", "x"], refs, metrics="cider", intervals=False)
+    stem = captious.score(
+        ["dog runs fast outside", "x"], refs, metrics="cider(stem=True)", intervals=False
+    )
+    assert stem["cider"][0] > plain["cider"][0] + 1
+    assert stem["cider"][0] == pytest.approx(10.0)
+
+
+def test_one_image_is_an_error_not_a_zero():
+    with pytest.raises(captious.CaptiousError, match="coco-val"):
+        captious.score(["a dog"], [["a dog runs"]], metrics="cider_d")
+
+
+def test_built_in_table_scores_one_caption():
+    got = captious.score(["a dog runs on the beach"], [["a dog is running on the beach"]],
+                         metrics="cider_d(df='coco-val')", intervals=False)
+    assert 1.0 < got.corpus["cider_d"] < 10.0
+    assert "coco-val(40504," in got.signatures["cider_d"]
+
+
+def test_long_texts_use_the_other_lcs():
+    """Over 64 words the LCS takes another road; both must agree with dynamic programming."""
+    from captious.text import lcs, tokens
+    from captious.types import TextPool
+
+    rng = np.random.default_rng(3)
+    texts = [" ".join(rng.choice(list("abcdef"), size)) for size in (5, 63, 64, 65, 90, 300)]
+    table = tokens.table(TextPool(texts), "none")
+    pairs = [(i, j) for i in range(6) for j in range(6)]
+    a, b = (np.array(x, np.int32) for x in zip(*pairs, strict=True))
+    want = [len(lcs.subsequence(texts[i].split(), texts[j].split())) for i, j in pairs]
+    assert lcs.lengths(table, a, b).tolist() == want
