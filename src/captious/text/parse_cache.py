@@ -1,0 +1,89 @@
+"""Parses kept on disk, so that a sentence is parsed once per machine and not once per run.
+
+One SQLite file per parser (its fingerprint is in the name): a new model or a new version never
+reads old parses. Several processes may read and write at once; a file that is damaged is set aside
+and begun anew, because it holds nothing that cannot be computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_LIMIT: Final = 3_000_000  # sentences; about 150 bytes each
+_CHUNK: Final = 500
+_PATIENCE: Final = 30.0  # seconds to wait for another process that is writing
+
+
+class ParseCache:
+    """Maps sentences to encoded parses.
+
+    Example:
+        >>> import tempfile
+        >>> cache = ParseCache(Path(tempfile.mkdtemp()) / "p.sqlite")
+        >>> cache.put([("a dog", "DT NN")])
+        >>> cache.get(["a dog", "a cat"])
+        {'a dog': 'DT NN'}
+    """
+
+    def __init__(self, path: Path, limit: int = _LIMIT) -> None:
+        self.path, self.limit = path, limit
+
+    def get(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return the parses that are known."""
+        if not self.path.exists():
+            return {}
+        found: dict[str, str] = {}
+        with self._open() as db:
+            for start in range(0, len(texts), _CHUNK):
+                keys = {_key(t): t for t in texts[start : start + _CHUNK]}
+                marks = ",".join("?" * len(keys))
+                rows = db.execute(f"SELECT key, data FROM parse WHERE key IN ({marks})", [*keys])
+                found |= {keys[key]: data for key, data in rows}
+        return found
+
+    def put(self, parses: Iterable[tuple[str, str]]) -> None:
+        """Add parses; the oldest go when there are more than ``limit``."""
+        rows = [(_key(text), data) for text, data in parses]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._open() as db, db:
+            db.executemany("INSERT OR IGNORE INTO parse (key, data) VALUES (?, ?)", rows)
+            (last,) = db.execute("SELECT max(rowid) FROM parse").fetchone()
+            db.execute("DELETE FROM parse WHERE rowid <= ?", [(last or 0) - self.limit])
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            db = self._connect()
+        except sqlite3.OperationalError:
+            raise  # locked or not writable: the caller's settings, not our data
+        except sqlite3.DatabaseError:
+            os.replace(self.path, self.path.with_suffix(".damaged"))
+            db = self._connect()
+        try:
+            yield db
+        finally:
+            db.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=_PATIENCE)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS parse "
+                "(rowid INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, data TEXT)"
+            )
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,202 @@
+"""Dependency parses of many sentences: cached, each distinct sentence once, on several cores.
+
+Sentences are token strings (lower-case, words separated by one space), as the tokeniser gives them
+to SPICE. spaCy's own tokeniser takes no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from captious import assets, settings
+from captious.errors import CaptiousError, MissingAsset, MissingExtra
+from captious.progress import Progress
+from captious.text._scene_rules import Parse
+from captious.text.parse_cache import ParseCache
+
+LONGEST: Final = 512  # words of a caption that are parsed
+_NEEDED: Final = ("tok2vec", "tagger", "parser")
+_BATCH: Final = 256
+_WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
+_ASSETS: Final = {"default": "parser-en-sm", "sm": "parser-en-sm", "md": "parser-en-md"}
+
+
+class SceneParser:
+    """A spaCy pipeline that is loaded when the first unknown sentence comes.
+
+    Attributes:
+        name: as the user named it.
+        version: name, version and content hash of the model, for signatures and the cache.
+    """
+
+    def __init__(self, name: str) -> None:
+        if find_spec("spacy") is None:
+            raise MissingExtra("spacy", "spice", "spice")
+        self.name = name
+        self.path = _locate(name)
+        meta = json.loads((self.path / "meta.json").read_text(encoding="utf-8"))
+        self.version = (
+            f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
+        )
+
+    def parse(self, texts: Sequence[str]) -> dict[str, Parse]:
+        """Return the parse of every distinct non-empty sentence."""
+        wanted = list(dict.fromkeys(t for t in texts if t))
+        cache = ParseCache(_cache_file(self.path))
+        known = cache.get(wanted)
+        new = [t for t in wanted if t not in known]
+        if new:
+            with Progress("parsing", len(new), "sentences") as bar:
+                fresh = dict(zip(new, self._run(new, bar), strict=True))
+            cache.put(fresh.items())
+            known |= fresh
+        return {t: decode(t, known[t]) for t in wanted}
+
+    def _run(self, texts: list[str], bar: Progress) -> list[str]:
+        """Parse, sharing the work with other processes when there is enough of it."""
+        shares = max(1, min(settings.get().threads, len(texts) // _WORTH_A_PROCESS))
+        # Sorted by length the batches waste nothing on padding; results go back in order.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        parts = [order[k::shares] for k in range(shares)]
+        helpers = [_Helper(self.path, [texts[i] for i in part]) for part in parts[1:]]
+        out = [""] * len(texts)
+        try:
+            for i, line in zip(
+                parts[0], encode_all(self.path, [texts[i] for i in parts[0]]), strict=True
+            ):
+                out[i] = line
+                bar.advance(shares)
+            for part, helper in zip(parts[1:], helpers, strict=True):
+                for i, line in zip(part, helper.result(), strict=True):
+                    out[i] = line
+        finally:
+            for helper in helpers:
+                helper.stop()
+        return out
+
+
+class _Helper:
+    """A second process that parses a share of the sentences.
+
+    A plain program with pipes, not multiprocessing: it works from notebooks and from scripts
+    without a main guard, and forks nothing that holds threads.
+    """
+
+    def __init__(self, model: Path, texts: list[str]) -> None:
+        command = [sys.executable, "-m", "captious.text._parse_worker", str(model)]
+        here = str(Path(__file__).parents[2])
+        path = os.pathsep.join(p for p in (here, os.environ.get("PYTHONPATH", "")) if p)
+        env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path, "PYTHONUTF8": "1"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+        )
+        self._answer: tuple[bytes, bytes] = (b"", b"")
+        data = "\n".join(texts).encode("utf-8", "surrogatepass")
+        self._thread = threading.Thread(target=self._talk, args=(data,), daemon=True)
+        self._thread.start()
+
+    def _talk(self, data: bytes) -> None:
+        self._answer = self._process.communicate(data)
+
+    def result(self) -> list[str]:
+        self._thread.join()
+        out, err = self._answer
+        if self._process.returncode:
+            raise CaptiousError(
+                f"a parsing process failed (code {self._process.returncode}): "
+                f"{err.decode(errors='replace').strip()[-500:]}. Run with CAPTIOUS_THREADS=1 to "
+                "parse in this process only."
+            )
+        return out.decode("ascii").split("\n")
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._thread.join()
+
+
+def encode_all(model: Path, texts: Sequence[str]) -> Iterator[str]:
+    """Parse in this process; yield one encoded line per sentence."""
+    from spacy.tokens import Doc
+
+    nlp = _load(str(model))
+    docs = (Doc(nlp.vocab, words=text.split(" ")) for text in texts)
+    for doc in nlp.pipe(docs, batch_size=_BATCH):
+        tags, labels, heads = [], [], []
+        for token in doc:
+            tags.append(token.tag_)
+            labels.append(token.dep_)
+            heads.append(str(token.head.i))
+        yield f"{' '.join(tags)}\t{' '.join(labels)}\t{' '.join(heads)}"
+
+
+def decode(text: str, line: str) -> Parse:
+    """Turn an encoded line back into a parse."""
+    tags, labels, heads = line.split("\t")
+    return Parse(
+        tuple(text.split(" ")),
+        tuple(tags.split(" ")),
+        tuple(labels.split(" ")),
+        tuple(map(int, heads.split(" "))),
+    )
+
+
+@lru_cache(maxsize=2)
+def _load(path: str) -> Any:
+    import spacy
+
+    meta = json.loads((Path(path) / "meta.json").read_text(encoding="utf-8"))
+    lacking = [part for part in ("tagger", "parser") if part not in meta["pipeline"]]
+    if lacking:
+        raise MissingAsset(f"the spaCy pipeline {path} has no {' and no '.join(lacking)}.")
+    return spacy.load(path, exclude=[p for p in meta["pipeline"] if p not in _NEEDED])
+
+
+def _locate(name: str) -> Path:
+    """Find the folder of a parser: a name of ours, a folder, or an installed spaCy package."""
+    if name in _ASSETS:
+        return _model_folder(assets.resolve(_ASSETS[name], wanted_by="spice"))
+    if Path(name).is_dir():
+        return _model_folder(Path(name))
+    spec = find_spec(name) if name.isidentifier() else None
+    if spec is not None and spec.submodule_search_locations:
+        return _model_folder(Path(spec.submodule_search_locations[0]))
+    raise MissingAsset(
+        f"spice: there is no parser {name!r}. Use {', '.join(map(repr, _ASSETS))}, the folder of a "
+        "spaCy English pipeline, or the name of an installed one (en_core_web_md)."
+    )
+
+
+def _model_folder(folder: Path) -> Path:
+    """Return the folder with config.cfg: a package keeps it one level down."""
+    for place in (folder, *sorted(p for p in folder.iterdir() if p.is_dir())):
+        if (place / "config.cfg").is_file() and (place / "meta.json").is_file():
+            return place
+    raise MissingAsset(f"{folder} holds no spaCy pipeline (config.cfg and meta.json).")
+
+
+@lru_cache(maxsize=8)
+def _fingerprint(folder: Path) -> str:
+    """Hash what decides a parse: the weights of the components that are used."""
+    digest = hashlib.sha256((folder / "config.cfg").read_bytes())
+    for part in _NEEDED:
+        for file in sorted((folder / part).glob("*")) if (folder / part).is_dir() else ():
+            digest.update(assets.digest(file).encode())
+    return digest.hexdigest()
+
+
+def _cache_file(folder: Path) -> Path:
+    from importlib.metadata import version
+
+    spacy = ".".join(version("spacy").split(".")[:2])
+    return settings.get().cache_dir / "parses" / f"{_fingerprint(folder)[:16]}-spacy{spacy}.sqlite"
