@@ -138,7 +138,8 @@ def _open(path: str) -> WordTables:
 
 def _read_prefixes(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the abbreviations that always keep their dot, and those that do so before digits."""
-    always, numeric = set(), set()
+    always: set[str] = set()
+    numeric: set[str] = set()
     for line in text.splitlines():
         word, *mark = line.split() or ["#"]
         if not word.startswith("#"):

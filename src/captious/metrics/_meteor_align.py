@@ -1,0 +1,488 @@
+"""METEOR's alignment of two sentences, compiled.
+
+Everything is integers here: words, stems and phrases are numbers (see ``_meteor_words``). Three
+steps give the statistics of a caption against one reference:
+
+1. :func:`_collect` lists every match at every reference position, stage by stage.
+2. :func:`_search` fixes the matches without rival and finds the rest with a beam of 40 states that
+   walk over the reference from left to right.
+3. :func:`_count` counts matched content and function words by stage, and chunks.
+
+The search imitates the reference program to the last tie, including its peculiarities: a non-exact
+one-word match weighs nothing while searching (half a point, cut to an integer), and the distance
+of a tried match is charged to the state that it was tried from, not to the new state.
+
+numba is imported with this module, so import it on use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+BEAM: Final = 40
+STAGES: Final = 4
+STATISTICS: Final = 24
+EXACT, STEM, SYNONYM, PARAPHRASE = range(STAGES)
+ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
+WEIGHTS: Final = (1.0, 0.6, 0.8, 0.6)
+
+# Columns of the table of matches.
+_START, _LENGTH, _OTHER, _OTHER_LENGTH, _STAGE = range(5)
+# Columns of the table of search states. The rank orders them: smaller is better.
+_RANK, _DISTANCE, _NEXT, _LAST, _TRAIL = range(5)
+_POINT: Final = 1 << 32  # a point of weight outranks any number of chunks
+
+Array = npt.NDArray[Any]
+jit = numba.njit(cache=True, nogil=True)
+
+
+@jit
+def _related(mask: Array, bounds: Array, targets: Array, a: int, b: int) -> int:
+    """Return the place of b among the sorted targets of a, or -1.
+
+    The mask holds one bit per target modulo 64; it turns most pairs away at once.
+    """
+    if not (mask[a] >> np.uint64(b & 63)) & np.uint64(1):
+        return -1
+    low, high = bounds[a], bounds[a + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if targets[middle] < b:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < bounds[a + 1] and targets[low] == b else -1
+
+
+@jit
+def _grow(table: Array, needed: int) -> Array:
+    """Return the table, or a larger copy of it if ``needed`` rows do not fit."""
+    if needed <= len(table):
+        return table
+    larger = np.empty((max(needed, 2 * len(table)), table.shape[1]), table.dtype)
+    larger[: len(table)] = table
+    return larger
+
+
+@jit
+def _sort_rows(rows: Array, start: int, end: int) -> None:
+    """Sort rows by their first three columns (few rows; insertion keeps it stable)."""
+    for i in range(start + 1, end):
+        k = i
+        while k > start and (
+            rows[k, 0] < rows[k - 1, 0]
+            or (
+                rows[k, 0] == rows[k - 1, 0]
+                and (
+                    rows[k, 1] < rows[k - 1, 1]
+                    or (rows[k, 1] == rows[k - 1, 1] and rows[k, 2] < rows[k - 1, 2])
+                )
+            )
+        ):
+            for c in range(rows.shape[1]):
+                rows[k, c], rows[k - 1, c] = rows[k - 1, c], rows[k, c]
+            k -= 1
+
+
+@jit
+def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Array:
+    """List the matches of each reference position in the order in which they are tried.
+
+    The order is exact, stem, synonym (each by hypothesis position), paraphrases looked up from
+    the reference (by length, place in the table, hypothesis position), paraphrases looked up from
+    the hypothesis (by hypothesis position, length, place in the table).
+    """
+    ids, offsets, key, stem = lex[0], lex[1], lex[2], lex[3]
+    syn_mask, syn_bounds, syn_words = lex[5], lex[6], lex[7]
+    spans, span_bounds = lex[8], lex[9]
+    pair_mask, pair_bounds, pair_targets, pair_ranks = lex[10], lex[11], lex[12], lex[13]
+    words1 = ids[offsets[hyp] : offsets[hyp + 1]]
+    words2 = ids[offsets[ref] : offsets[ref + 1]]
+    same = len(words1) == len(words2)
+    if same:
+        for j in range(len(words2)):
+            if key[words1[j]] != key[words2[j]]:
+                same = False
+                break
+    span1, end1 = span_bounds[hyp], span_bounds[hyp + 1]
+    span2, end2 = span_bounds[ref], span_bounds[ref + 1]
+    forward = np.empty((16, 5), np.int64)
+    backward = np.empty((16, 5), np.int64)
+    n = 0
+    for j in range(len(words2)):
+        first[j] = n
+        matches = _grow(matches, n + 3 * len(words1))
+        b = words2[j]
+        for i in range(len(words1)):
+            if key[words1[i]] == key[b]:
+                matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
+                matches[n, 4] = EXACT
+                n += 1
+        if same:
+            continue
+        for i in range(len(words1)):
+            if stem[words1[i]] == stem[b] and key[words1[i]] != key[b]:
+                matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
+                matches[n, 4] = STEM
+                n += 1
+        if syn_mask[b]:
+            for i in range(len(words1)):
+                a = words1[i]
+                if key[a] != key[b] and _related(syn_mask, syn_bounds, syn_words, b, a) >= 0:
+                    matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
+                    matches[n, 4] = SYNONYM
+                    n += 1
+        found, back = 0, 0
+        while span2 < end2 and spans[span2, 0] == j:
+            length, phrase = spans[span2, 1], spans[span2, 2]
+            span2 += 1
+            forward = _grow(forward, found + end1 - span1)
+            backward = _grow(backward, back + end1 - span1)
+            for s in range(span1, end1):
+                i, other_length, other = spans[s, 0], spans[s, 1], spans[s, 2]
+                place = _related(pair_mask, pair_bounds, pair_targets, phrase, other)
+                if place >= 0:
+                    forward[found, 0], forward[found, 1] = length, pair_ranks[place]
+                    forward[found, 2], forward[found, 3] = i, other_length
+                    found += 1
+                place = _related(pair_mask, pair_bounds, pair_targets, other, phrase)
+                if place >= 0:
+                    backward[back, 0], backward[back, 1] = i, other_length
+                    backward[back, 2], backward[back, 3] = pair_ranks[place], length
+                    back += 1
+        if found or back:
+            _sort_rows(forward, 0, found)
+            _sort_rows(backward, 0, back)
+            matches = _grow(matches, n + found + back)
+            for k in range(found):
+                matches[n, 0], matches[n, 1], matches[n, 2] = j, forward[k, 0], forward[k, 2]
+                matches[n, 3], matches[n, 4] = forward[k, 3], PARAPHRASE
+                n += 1
+            for k in range(back):
+                matches[n, 0], matches[n, 1], matches[n, 2] = j, backward[k, 3], backward[k, 0]
+                matches[n, 3], matches[n, 4] = backward[k, 1], PARAPHRASE
+                n += 1
+    first[len(words2)] = n
+    return matches
+
+
+@jit
+def _fix(matches: Array, first: Array, n1: int, n2: int, chosen: Array, used: Array) -> None:
+    """Choose in advance every match that nothing else competes with.
+
+    ``chosen[j]`` becomes the match that starts at reference position j or -1; ``used`` holds one
+    bit per hypothesis word.
+    """
+    cover1 = np.zeros(n1, np.int32)
+    cover2 = np.zeros(n2, np.int32)
+    for m in range(first[n2]):
+        for k in range(matches[m, _OTHER_LENGTH]):
+            cover1[matches[m, _OTHER] + k] += 1
+        for k in range(matches[m, _LENGTH]):
+            cover2[matches[m, _START] + k] += 1
+    used[:] = 0
+    for j in range(n2):
+        chosen[j] = -1
+        if first[j + 1] - first[j] != 1:
+            continue
+        m = first[j]
+        alone = True
+        for k in range(matches[m, _OTHER_LENGTH]):
+            alone = alone and cover1[matches[m, _OTHER] + k] == 1
+        for k in range(matches[m, _LENGTH]):
+            alone = alone and cover2[j + k] == 1
+        if alone:
+            chosen[j] = m
+            for k in range(matches[m, _OTHER_LENGTH]):
+                i = matches[m, _OTHER] + k
+                used[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+
+
+@jit
+def _weight(matches: Array, m: int) -> int:
+    """Return the points of a match in the search, each side cut to an integer."""
+    if matches[m, _STAGE] == EXACT:
+        return matches[m, _LENGTH] + matches[m, _OTHER_LENGTH]
+    return (matches[m, _LENGTH] >> 1) + (matches[m, _OTHER_LENGTH] >> 1)
+
+
+@jit
+def _step(state: Array, matches: Array, m: int) -> tuple[int, int, int]:
+    """Return rank, next reference position and hypothesis end of a state after a match."""
+    rank = state[_RANK] - _weight(matches, m) * _POINT
+    if state[_LAST] != -1 and state[_LAST] != matches[m, _OTHER]:
+        rank += 1
+    end = matches[m, _OTHER] + matches[m, _OTHER_LENGTH]
+    return rank, matches[m, _START] + matches[m, _LENGTH], end
+
+
+@jit
+def _enter(
+    beam: Array, parents: Array, size: int, new: tuple[int, int, int, int, int], by: int, m: int
+) -> int:
+    """Put a state into the sorted beam, behind its equals; the worst drops out of a full beam."""
+    rank, distance = new[0], new[1]
+    if size == BEAM:
+        worst = beam[BEAM - 1]
+        if rank > worst[0] or (rank == worst[0] and distance >= worst[1]):
+            return size
+        size -= 1
+    k = size
+    while k > 0 and (
+        rank < beam[k - 1, 0] or (rank == beam[k - 1, 0] and distance < beam[k - 1, 1])
+    ):
+        for c in range(5):
+            beam[k, c] = beam[k - 1, c]
+        parents[k, 0], parents[k, 1] = parents[k - 1, 0], parents[k - 1, 1]
+        k -= 1
+    for c in range(5):
+        beam[k, c] = new[c]
+    parents[k, 0], parents[k, 1] = by, m
+    return size + 1
+
+
+@jit
+def _free(matches: Array, m: int, used: Array, taken: Array) -> bool:
+    """Tell whether a match touches no used word on either side."""
+    for k in range(1, matches[m, _LENGTH]):
+        if taken[matches[m, _START] + k]:
+            return False
+    for i in range(matches[m, _OTHER], matches[m, _OTHER] + matches[m, _OTHER_LENGTH]):
+        if (used[i >> 6] >> np.uint64(i & 63)) & np.uint64(1):
+            return False
+    return True
+
+
+@jit
+def _search(matches: Array, first: Array, n1: int, n2: int, chosen: Array) -> None:
+    """Find the best set of matches; it is written into ``chosen``."""
+    width = (n1 + 63) >> 6
+    start = np.zeros(width, np.uint64)
+    _fix(matches, first, n1, n2, chosen, start)
+    taken = np.zeros(n2, np.bool_)
+    rivals = False
+    for j in range(n2):
+        if chosen[j] >= 0:
+            taken[j : j + matches[chosen[j], _LENGTH]] = True
+        elif first[j + 1] > first[j]:
+            rivals = True
+    if not rivals:
+        return
+    beam = np.zeros((BEAM, 5), np.int64)
+    after = np.zeros((BEAM, 5), np.int64)
+    used = np.zeros((BEAM, width), np.uint64)
+    used_after = np.zeros((BEAM, width), np.uint64)
+    parents = np.zeros((BEAM, 2), np.int64)
+    trail = np.empty((BEAM * n2 + 1, 2), np.int64)  # (trail before, match)
+    trail[0, 0], trail[0, 1] = -1, -1
+    trails = 1
+    used[0] = start
+    beam[0, _LAST] = -1
+    size = 1
+    for j in range(n2):
+        grown = 0
+        for s in range(size):
+            state = beam[s]
+            rank, distance = state[_RANK], state[_DISTANCE]
+            if j < state[_NEXT]:  # inside a longer match
+                same = (rank, distance, state[_NEXT], state[_LAST], state[_TRAIL])
+                grown = _enter(after, parents, grown, same, s, -1)
+                continue
+            m = chosen[j]
+            if m >= 0:
+                rank, place, end = _step(state, matches, m)
+                distance += abs(j - matches[m, _OTHER])
+                fixed = (rank, distance, place, end, state[_TRAIL])
+                grown = _enter(after, parents, grown, fixed, s, -1)
+                continue
+            for m in range(first[j], first[j + 1]):
+                if _free(matches, m, used[s], taken):
+                    new, place, end = _step(state, matches, m)
+                    tried = (new, distance, place, end, state[_TRAIL])
+                    grown = _enter(after, parents, grown, tried, s, m)
+                    distance += abs(j - matches[m, _OTHER])
+            if state[_LAST] != -1:
+                rank += 1
+            skipped = (rank, distance, j + 1, -1, state[_TRAIL])
+            grown = _enter(after, parents, grown, skipped, s, -1)
+        for s in range(grown):
+            by, m = parents[s, 0], parents[s, 1]
+            used_after[s] = used[by]
+            if m >= 0:
+                for i in range(matches[m, _OTHER], matches[m, _OTHER] + matches[m, _OTHER_LENGTH]):
+                    used_after[s, i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+                trail[trails, 0], trail[trails, 1] = after[s, _TRAIL], m
+                after[s, _TRAIL] = trails
+                trails += 1
+        beam, after = after, beam
+        used, used_after = used_after, used
+        size = grown
+    best = 0
+    for s in range(size):
+        if beam[s, _LAST] != -1:
+            beam[s, _RANK] += 1
+        if beam[s, _RANK] < beam[best, _RANK] or (
+            beam[s, _RANK] == beam[best, _RANK] and beam[s, _DISTANCE] < beam[best, _DISTANCE]
+        ):
+            best = s
+    at = beam[best, _TRAIL]
+    while trail[at, 1] >= 0:
+        chosen[matches[trail[at, 1], _START]] = trail[at, 1]
+        at = trail[at, 0]
+
+
+@jit
+def score(row: Array) -> float:
+    """Return METEOR of a row of statistics, or of a sum of rows.
+
+    Multiplications stand in the order of the reference program, so that two references tie here
+    exactly when they tie there.
+    """
+    length1 = DELTA * (row[0] - row[2]) + (1.0 - DELTA) * row[2]
+    length2 = DELTA * (row[1] - row[3]) + (1.0 - DELTA) * row[3]
+    weighted1, weighted2 = 0.0, 0.0
+    for s in range(STAGES):
+        weighted1 += row[4 + 4 * s] * WEIGHTS[s] * DELTA
+        weighted2 += row[5 + 4 * s] * WEIGHTS[s] * DELTA
+    for s in range(STAGES):
+        weighted1 += row[6 + 4 * s] * WEIGHTS[s] * (1.0 - DELTA)
+        weighted2 += row[7 + 4 * s] * WEIGHTS[s] * (1.0 - DELTA)
+    if weighted1 == 0.0 or weighted2 == 0.0:
+        return 0.0
+    precision, recall = weighted1 / length1, weighted2 / length2
+    mean = 1.0 / ((1.0 - ALPHA) / precision + ALPHA / recall)
+    fragments = row[23] / ((row[21] + row[22]) / 2.0)
+    return max(mean * (1.0 - GAMMA * fragments**BETA), 0.0)
+
+
+@jit
+def _count(lex: Any, hyp: int, ref: int, matches: Array, chosen: Array, row: Array) -> None:
+    """Fill a row of statistics from the chosen matches."""
+    ids, offsets, function = lex[0], lex[1], lex[4]
+    words1 = ids[offsets[hyp] : offsets[hyp + 1]]
+    words2 = ids[offsets[ref] : offsets[ref + 1]]
+    row[:] = 0.0
+    row[0], row[1] = len(words1), len(words2)
+    for word in words1:
+        row[2] += function[word]
+    for word in words2:
+        row[3] += function[word]
+    chunks, last, j = 0, -1, 0
+    while j < len(words2):
+        m = chosen[j]
+        if m < 0:
+            chunks += last != -1
+            last = -1
+            j += 1
+            continue
+        stage = matches[m, _STAGE]
+        for k in range(matches[m, _OTHER_LENGTH]):
+            row[4 + 4 * stage + 2 * function[words1[matches[m, _OTHER] + k]]] += 1.0
+        for k in range(matches[m, _LENGTH]):
+            row[5 + 4 * stage + 2 * function[words2[j + k]]] += 1.0
+        row[21] += matches[m, _OTHER_LENGTH]
+        row[22] += matches[m, _LENGTH]
+        chunks += last != -1 and last != matches[m, _OTHER]
+        last = matches[m, _OTHER] + matches[m, _OTHER_LENGTH]
+        j += matches[m, _LENGTH]
+    chunks += last != -1
+    row[20] = chunks
+    whole = chunks == 1 and row[21] == row[0] and row[22] == row[1]
+    row[23] = 0.0 if whole else chunks  # a perfect pair adds no chunk to the corpus
+
+
+@jit
+def score_rows(
+    lex: Any, captions: Array, references: Array, bounds: Array, rows: Array, best: Array,
+    alignment: Array,
+) -> int:  # fmt: skip
+    """Fill one row of statistics per caption: those of its best reference, the first if several.
+
+    ``best`` gets the number of that reference. If ``alignment`` has room, it gets the matches of
+    the last caption with its best reference, and their number is returned.
+    """
+    offsets = lex[1]
+    longest = 0
+    for r in references[bounds[0] : bounds[len(captions)]]:
+        longest = max(longest, offsets[r + 1] - offsets[r])
+    matches = np.empty((1024, 5), np.int64)
+    first = np.zeros(longest + 1, np.int64)
+    chosen = np.zeros(longest, np.int64)
+    row = np.zeros(STATISTICS, np.float64)
+    kept = 0
+    for c in range(len(captions)):
+        hyp = captions[c]
+        n1 = offsets[hyp + 1] - offsets[hyp]
+        highest = -1.0
+        for r in range(bounds[c], bounds[c + 1]):
+            ref = references[r]
+            n2 = offsets[ref + 1] - offsets[ref]
+            matches = _collect(lex, hyp, ref, matches, first)
+            _search(matches, first, n1, n2, chosen)
+            _count(lex, hyp, ref, matches, chosen, row)
+            value = score(row)
+            if value > highest:
+                highest = value
+                rows[c] = row
+                best[c] = r - bounds[c]
+                if len(alignment):
+                    kept = 0
+                    for j in range(n2):
+                        if chosen[j] >= 0:
+                            alignment[kept] = matches[chosen[j]]
+                            kept += 1
+    return kept
+
+
+@jit
+def mark_phrases(ids: Array, offsets: Array, labels: Array, children: Array, seen: Array) -> None:
+    """Mark every node of the phrase trie that a span of any sentence reaches."""
+    for s in range(len(offsets) - 1):
+        for start in range(offsets[s], offsets[s + 1]):
+            node = 0
+            for t in range(start, offsets[s + 1]):
+                node = _child(labels, children, node, ids[t])
+                if node == 0:
+                    break
+                seen[node] = True
+
+
+@jit
+def list_phrases(
+    ids: Array, offsets: Array, labels: Array, children: Array, number: Array, spans: Array,
+    bounds: Array,
+) -> Array:  # fmt: skip
+    """Return (start, length, phrase) of all spans whose node has a number, sentence by sentence."""
+    n = 0
+    for s in range(len(offsets) - 1):
+        bounds[s] = n
+        for start in range(offsets[s], offsets[s + 1]):
+            node = 0
+            for t in range(start, offsets[s + 1]):
+                node = _child(labels, children, node, ids[t])
+                if node == 0:
+                    break
+                if number[node] >= 0:
+                    spans = _grow(spans, n + 1)
+                    spans[n, 0], spans[n, 1] = start - offsets[s], t - start + 1
+                    spans[n, 2] = number[node]
+                    n += 1
+    bounds[len(offsets) - 1] = n
+    return spans[:n]
+
+
+@jit
+def _child(labels: Array, children: Array, node: int, word: int) -> int:
+    """Extend a phrase by a word; 0 if the table has no such beginning."""
+    low, high = children[node], children[node + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if labels[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 if low < children[node + 1] and labels[low] == word else 0

@@ -1,0 +1,162 @@
+"""The sentences of a run as METEOR sees them: numbers for words, stems, synonyms and phrases.
+
+Every distinct sentence is normalised once, every distinct word stemmed and looked up once, and the
+paraphrase table is joined with the phrases that really occur. What remains for a pair of sentences
+is comparing integers (``_meteor_align``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.text import meteor_norm, porter2, tokens
+from captious.text.paraphrase import Paraphrases
+from captious.text.synsets import WordTables
+from captious.types import TextPool
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words and sentences as arrays.
+
+    Attributes:
+        words: the distinct words after normalisation.
+        ids: word numbers of all sentences, one after the other.
+        offsets: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
+        arrays: what the compiled code reads, in its order.
+    """
+
+    words: list[str]
+    ids: npt.NDArray[np.int32]
+    offsets: Int64s
+    arrays: tuple[npt.NDArray[Any], ...]
+
+    def sentence(self, index: int) -> list[str]:
+        """Return the words of one sentence."""
+        return [self.words[w] for w in self.ids[self.offsets[index] : self.offsets[index + 1]]]
+
+
+def build(
+    pool: TextPool, tokenizer: str, tables: WordTables, paraphrases: Paraphrases | None
+) -> Lexicon:
+    """Prepare all sentences of a pool."""
+    words, ids, offsets = _normalised(tokens.table(pool, tokenizer), tables)
+    key = _numbered(words)
+    stem = _numbered([porter2.stem(word) for word in words])
+    function = np.array([word in tables.function_words for word in words], np.int64)
+    synonyms = _relation(*_synonyms(words, tables), size=len(words))
+    pairs: tuple[npt.NDArray[Any], ...]
+    if paraphrases is None:
+        spans, bounds = np.zeros((0, 3), np.int32), np.zeros(len(offsets), np.int64)
+        none = np.zeros(0, np.int64)
+        pairs = _relation(none, none, none, size=0)
+    else:
+        spans, bounds, pairs = _phrases(words, ids, offsets, paraphrases)
+    arrays = (ids, offsets, key, stem, function, *synonyms[:3], spans, bounds, *pairs)
+    return Lexicon(words, ids, offsets, arrays)
+
+
+def _normalised(
+    table: tokens.TokenTable, tables: WordTables
+) -> tuple[list[str], npt.NDArray[np.int32], Int64s]:
+    """Return vocabulary, word numbers and offsets after METEOR's own normaliser.
+
+    Sentences of plain words pass unchanged, whole arrays at a time; the others go one by one.
+    """
+    numbers = {word: i for i, word in enumerate(table.vocabulary)}
+    odd_word = np.array([not meteor_norm.is_plain(w) for w in table.vocabulary], bool)
+    count = len(table.lengths)
+    odd = np.bincount(table.rows[odd_word[table.ids]], minlength=count) > 0
+    flat: list[int] = []
+    lengths = table.lengths.copy()
+    for i in np.flatnonzero(odd).tolist():
+        text = " ".join(table.tokens(i)).replace("|||", "")
+        words = meteor_norm.normalize(text, tables.prefixes, tables.numeric_prefixes)
+        flat.extend([numbers.setdefault(word, len(numbers)) for word in words])
+        lengths[i] = len(words)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    odd_token = np.repeat(odd, lengths)
+    ids = np.empty(offsets[-1], np.int32)
+    ids[odd_token] = flat
+    ids[~odd_token] = table.ids[~odd[table.rows]]
+    # Drop words that only occurred before normalising.
+    kept, ids = np.unique(ids, return_inverse=True)
+    vocabulary = list(numbers)
+    return [vocabulary[w] for w in kept.tolist()], ids.astype(np.int32), offsets
+
+
+def java_hash(word: str) -> int:
+    """Return the 32-bit hash by which the reference program compares words.
+
+    Two words of equal hash (``an`` and ``c0``) are one word to it, and therefore to us.
+    """
+    value = 0
+    for unit in array("H", word.encode("utf-16-le")):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
+def _numbered(words: Iterable[str]) -> npt.NDArray[np.int32]:
+    """Number words so that equal numbers mean equal hashes."""
+    hashes = np.array([java_hash(word) for word in words], np.int64)
+    return np.unique(hashes, return_inverse=True)[1].astype(np.int32)
+
+
+def _relation(
+    left: Int64s, right: Int64s, rank: Int64s, size: int
+) -> tuple[npt.NDArray[np.uint64], Int64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Store pairs for quick lookup: mask of bits, bounds, sorted right sides, their ranks."""
+    order = np.lexsort((right, left))
+    left, right, rank = left[order], right[order], rank[order]
+    mask = np.zeros(size, np.uint64)
+    np.bitwise_or.at(mask, left, np.uint64(1) << (right & 63).astype(np.uint64))
+    bounds = np.searchsorted(left, np.arange(size + 1))
+    return mask, bounds, right.astype(np.int32), rank.astype(np.int32)
+
+
+def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s, Int64s]:
+    """Return all ordered pairs of different words that share a synset."""
+    sets = [tables.all_synsets(word) for word in words]
+    owner = np.repeat(np.arange(len(words)), [len(s) for s in sets])
+    synset = np.fromiter((n for s in sets for n in s), np.int64, len(owner))
+    order = np.argsort(synset, kind="stable")
+    owner = owner[order]
+    _, start, count = np.unique(synset[order], return_index=True, return_counts=True)
+    group = np.repeat(np.arange(len(start)), count)
+    left = np.repeat(owner, count[group])
+    within = np.arange(len(left)) - np.repeat(np.cumsum(count[group]) - count[group], count[group])
+    right = owner[np.repeat(start[group], count[group]) + within]
+    packed = np.unique((left << 32 | right)[left != right])
+    left, right = packed >> 32, packed & 0xFFFFFFFF
+    return left, right, np.zeros_like(left)
+
+
+def _phrases(
+    words: Sequence[str], ids: npt.NDArray[np.int32], offsets: Int64s, table: Paraphrases
+) -> tuple[npt.NDArray[np.int32], Int64s, tuple[npt.NDArray[Any], ...]]:
+    """Return the spans of each sentence that have a paraphrase somewhere, and the pairs."""
+    from captious.metrics import _meteor_align as align
+
+    known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
+    labels, children = table.labels.view(np.ndarray), table.children.view(np.ndarray)
+    sentence_words = known[ids]
+    seen = np.zeros(len(children), bool)
+    align.mark_phrases(sentence_words, offsets, labels, children, seen)
+    nodes = np.flatnonzero(seen)
+    left, right, rank = table.pairs_among(nodes)
+    used = np.unique(np.concatenate([left, right]))
+    place = np.full(len(children), -1, np.int32)
+    place[nodes[used]] = np.arange(len(used))
+    bounds = np.zeros(len(offsets), np.int64)
+    room = np.empty((len(ids) // 2 + 16, 3), np.int32)
+    spans = align.list_phrases(sentence_words, offsets, labels, children, place, room, bounds)
+    left, right = np.searchsorted(used, left), np.searchsorted(used, right)
+    return spans, bounds, _relation(left, right, rank, size=len(used))
