@@ -32,11 +32,11 @@ class ObjectStore:
 
     Attributes:
         source: where they come from, for signatures and messages.
-        table: image -> labels, one per object seen; an empty tuple means none was found.
+        by_image: image -> labels, one per object seen; an empty tuple means none was found.
     """
 
     source: str
-    table: Mapping[str, tuple[str, ...]]
+    by_image: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, labels: Mapping[str, Iterable[str]], source: str = "given") -> ObjectStore:
@@ -44,50 +44,56 @@ class ObjectStore:
         return cls(source, {k: tuple(readable(x) for x in v) for k, v in labels.items()})
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], threshold: float = 0.0) -> ObjectStore:
-        """Read annotations or stored detections; the format is found out.
+    def read(cls, *paths: str | os.PathLike[str], threshold: float = 0.0) -> ObjectStore:
+        """Read annotations or stored detections; the formats are found out.
 
         Args:
-            path: VOC XML file or folder; COCO instances or detections JSON; Visual Genome JSON;
+            paths: VOC XML file or folder; COCO instances or detections JSON; Visual Genome JSON;
                 Open Images CSV; plain ``image -> labels`` as JSON, JSON lines, CSV or parquet; the
-                parquet of ``captious detect``. Several, joined by ``+``, are united.
+                parquet of ``captious detect``. Several are united (see :func:`union`).
             threshold: drop detections that are less sure than this (annotations have no score).
 
         Raises:
             InputError: a file is absent, damaged or of no known format.
         """
-        text = os.fspath(path)
-        if "+" in text and not Path(text).exists():
-            return union([cls.read(part.strip(), threshold) for part in text.split("+")])
+        return union([cls._read(Path(path), threshold) for path in paths])
+
+    @classmethod
+    def _read(cls, path: Path, threshold: float) -> ObjectStore:
         found: dict[str, list[str]] = {}
-        for item in _object_files.read(Path(text)):
+        for item in _object_files.read(path):
             labels = found.setdefault(item.image, [])
             sure = item.score is None or item.score >= threshold
             if item.label is not None and sure:
                 labels.append(item.label)
         if not found:
-            raise InputError(f"{text}: holds no image")
-        return cls(Path(text).name, {image: tuple(labels) for image, labels in found.items()})
+            raise InputError(f"{path}: holds no image")
+        return cls(path.name, {image: tuple(labels) for image, labels in found.items()})
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.by_image)
 
     def labels(self, image_key: str) -> tuple[str, ...] | None:
         """Return the labels of an image, or None if the store does not know the image."""
-        found = self.table.get(image_key)
+        found = self.by_image.get(image_key)
         if found is not None:
             return found
         for alias in _aliases(image_key):
             key = self._by_alias.get(alias)
             if key:
-                return self.table[key]
+                return self.by_image[key]
         return None
+
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """Return the labels under every name by which :meth:`labels` finds them."""
+        named = {a: self.by_image[key] for a, key in self._by_alias.items() if key}
+        return named | dict(self.by_image)
 
     @cached_property
     def _by_alias(self) -> dict[str, str]:
         """Alias -> key; an empty key marks an alias that several images share."""
         known: dict[str, str] = {}
-        for key in self.table:
+        for key in self.by_image:
             for alias in _aliases(key):
                 known[alias] = key if known.get(alias, key) == key else ""
         return known
@@ -103,7 +109,7 @@ def union(stores: Sequence[ObjectStore]) -> ObjectStore:
         return stores[0]
     joined: dict[str, tuple[str, ...]] = {}
     for number, store in enumerate(stores):
-        for key in store.table:
+        for key in store.by_image:
             if any(earlier.labels(key) is not None for earlier in stores[:number]):
                 continue  # already there, perhaps under a longer or shorter name
             parts = [part for s in stores if (part := s.labels(key)) is not None]
@@ -117,5 +123,5 @@ def _aliases(key: str) -> list[str]:
     names = [key, pure.name, pure.stem]
     number = _COCO_NAME.match(pure.stem)
     if number:
-        names.append(f"#{int(number.group(1))}")
+        names.append(str(int(number.group(1))))
     return list(dict.fromkeys(names))

@@ -6,20 +6,16 @@ equal rows, whatever side of a comparison they stand on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from captious.text import tokens
+from captious.text import tokenizers, tokens
 from captious.text.stoplists import stop_words
 from captious.text.vectors import WordVectors
 from captious.types import Floats, Ints, TextPool
-
-WORD = re.compile(r"\b\w\w+\b")
-"""A word as scikit-learn's text vectorisers see it: two or more letters, digits, underscores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +120,6 @@ def _label(label: str, vectors: WordVectors, split: bool, stop: str) -> tuple[li
     if not split:
         rows, lost = vectors.label_rows(label)
         return rows.tolist(), lost
-    words = [w for w in WORD.findall(label.lower()) if w not in stop_words(stop)]
+    words = [w for w in tokenizers.get("words")(label) if w not in stop_words(stop)]
     rows = vectors.rows(words)
     return rows[rows >= 0].tolist(), int((rows < 0).sum())

@@ -1,0 +1,224 @@
+"""Object detectors, and a folder of photographs turned into a file of detections.
+
+Three kinds of detector share one small interface:
+
+* ``ssd-mobilenet-v2-coco``: the offline default, SSD-MobileNetV2 with the 80 COCO classes through
+  OpenCV, about 50 ms per photograph on one core;
+* any object detector of transformers by hub name or folder (DETR, RT-DETR, YOLOS, ...), what the
+  VIFIDEL paper calls D80;
+* an open-vocabulary detector of transformers (OWL-ViT, OWLv2) with a list of labels, such as the
+  Open Images classes, which the paper calls D500.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from captious import assets, settings
+from captious.errors import InputError, MissingAsset, MissingExtra, UsageError
+from captious.evidence.classes import COCO, readable
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+DEFAULT = "ssd-mobilenet-v2-coco"
+THRESHOLD = 0.3
+"""What agreed best with people on PASCAL-50S for the default detector."""
+
+_OPEN_VOCABULARY = {"owlvit", "owlv2"}
+_GRAPH, _LAYOUT = "frozen_inference_graph.pb", "ssd_mobilenet_v2_coco_2018_03_29.pbtxt"
+
+
+@dataclass(frozen=True)
+class Detection:
+    """An object that a detector saw; the box is left, top, right, bottom in pixels."""
+
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+class Detector(Protocol):
+    """What finds objects in one upright RGB picture."""
+
+    name: str
+
+    @property
+    def signature(self) -> str:
+        """Name, checksum of the weights and what else decides the output."""
+        ...
+
+    def detect(self, image: Image.Image, threshold: float) -> list[Detection]:
+        """Return the objects that are at least this sure, the surest first."""
+        ...
+
+
+def load_detector(name: str = DEFAULT, labels: str | None = None) -> Detector:
+    """Load a detector by name.
+
+    Args:
+        name: the default's name, or a name or folder of a transformers detector.
+        labels: what an open-vocabulary detector shall look for: a file with one label per line, or
+            labels separated by commas.
+
+    Raises:
+        MissingExtra, MissingAsset: packages or weights are not here.
+        UsageError: labels for a closed detector, or none for an open one.
+    """
+    if name == DEFAULT:
+        if labels:
+            raise UsageError(f"{name} knows its own 80 classes; labels are for OWL-ViT and OWLv2")
+        return SsdDetector(assets.resolve(DEFAULT, wanted_by="captious detect"))
+    return _transformers_detector(name, labels)
+
+
+class SsdDetector:
+    """SSD-MobileNetV2 (TensorFlow detection zoo, 2018) through ``cv2.dnn``.
+
+    Args:
+        folder: holds the frozen graph and its text description.
+    """
+
+    name = DEFAULT
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import cv2
+        except ImportError as error:
+            raise MissingExtra("cv2", "vision", "captious detect") from error
+        self.graph = folder / _GRAPH
+        layout = folder / _LAYOUT
+        if not self.graph.is_file() or not layout.is_file():
+            raise MissingAsset(f"{folder}: expected {_GRAPH} and {_LAYOUT} in it")
+        self._cv2: Any = cv2
+        self._net: Any = cv2.dnn.readNetFromTensorflow(str(self.graph), str(layout))
+
+    @property
+    def signature(self) -> str:
+        """Name and checksum of the weights."""
+        return f"{self.name}({assets.digest(self.graph)[:8]})"
+
+    def detect(self, image: Image.Image, threshold: float) -> list[Detection]:
+        """Return the objects that are at least this sure, the surest first."""
+        wide, high = image.size
+        blob = self._cv2.dnn.blobFromImage(np.asarray(image), size=(300, 300), swapRB=False)
+        self._net.setInput(blob)
+        found = []
+        for _, number, score, x0, y0, x1, y1 in self._net.forward()[0, 0].tolist():
+            if score >= threshold and int(number) in COCO:
+                box = _clip((x0 * wide, y0 * high, x1 * wide, y1 * high), wide, high)
+                found.append(Detection(COCO[int(number)], score, box))
+        return sorted(found, key=lambda d: -d.score)
+
+
+class TransformersDetector:
+    """A detector of the transformers library, with its own classes or with given labels."""
+
+    def __init__(self, name: str, model: Any, processor: Any, queries: tuple[str, ...]) -> None:
+        self.name = Path(name).name if Path(name).is_dir() else name
+        self._model, self._processor, self._queries = model, processor, queries
+        self._device = settings.torch_device()
+        self._model.to(self._device).eval()
+
+    @property
+    def signature(self) -> str:
+        """Name, number of classes or queries, checksum of the weights."""
+        classes = len(self._queries) or len(self._model.config.id2label)
+        return f"{self.name}(classes={classes},{_weights_sha(self._model)})"
+
+    def detect(self, image: Image.Image, threshold: float) -> list[Detection]:
+        """Return the objects that are at least this sure, the surest first."""
+        import torch
+
+        wide, high = image.size
+        sizes = [(high, wide)]
+        with torch.inference_mode():
+            if self._queries:
+                prompts = [[f"a photo of a {q}" for q in self._queries]]
+                inputs = self._processor(text=prompts, images=image, return_tensors="pt")
+                outputs = self._model(**inputs.to(self._device))
+                result = self._processor.post_process_grounded_object_detection(
+                    outputs, threshold=threshold, target_sizes=sizes
+                )[0]
+                names: Any = self._queries
+            else:
+                inputs = self._processor(images=image, return_tensors="pt")
+                outputs = self._model(**inputs.to(self._device))
+                result = self._processor.post_process_object_detection(
+                    outputs, threshold=threshold, target_sizes=sizes
+                )[0]
+                names = self._model.config.id2label
+        found = []
+        rows = zip(result["scores"], result["labels"], result["boxes"], strict=True)
+        for score, number, box in rows:
+            label = readable(names[int(number)])
+            if label and label != "n/a":  # COCO's unused ids in DETR's head
+                found.append(Detection(label, float(score), _clip(box.tolist(), wide, high)))
+        return sorted(found, key=lambda d: -d.score)
+
+
+def read_labels(text: str) -> tuple[str, ...]:
+    """Return labels from a file (one per line; of a CSV the last column) or a comma list."""
+    path = Path(text)
+    if path.is_file():
+        lines = path.read_text("utf-8").splitlines()
+        if path.suffix.lower() == ".csv":
+            lines = [line.rsplit(",", 1)[-1] for line in lines]
+    else:
+        lines = text.split(",")
+    found = tuple(dict.fromkeys(readable(line) for line in lines if line.strip()))
+    if not found:
+        raise InputError(f"{text}: no labels in it")
+    return found
+
+
+def _transformers_detector(name: str, labels: str | None) -> Detector:
+    try:
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "neural", f"detector {name}") from error
+    here: dict[str, Any] = {"local_files_only": not settings.get().download}
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, **here)
+        is_open = config.model_type in _OPEN_VOCABULARY
+        if is_open != bool(labels):
+            need = "needs a list of labels" if is_open else "has its own classes, leave labels out"
+            raise UsageError(f"{name} ({config.model_type}) {need}")
+        if is_open:
+            model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(name, **here)
+            processor = transformers.AutoProcessor.from_pretrained(name, **here)
+        else:
+            model = transformers.AutoModelForObjectDetection.from_pretrained(name, **here)
+            processor = transformers.AutoImageProcessor.from_pretrained(name, **here)
+    except OSError as error:
+        raise MissingAsset(
+            f"the detector {name!r} is not on this machine. Give a folder that holds it, or allow "
+            f"the download from the hub with --download. ({str(error).splitlines()[0]})"
+        ) from error
+    return TransformersDetector(name, model, processor, read_labels(labels) if labels else ())
+
+
+def _weights_sha(model: Any) -> str:
+    """A short checksum over all parameters, in the order of their names."""
+    import hashlib
+
+    sums = hashlib.sha256()
+    for key, value in sorted(model.state_dict().items()):
+        sums.update(key.encode())
+        sums.update(value.detach().cpu().float().numpy().tobytes())
+    return sums.hexdigest()[:8]
+
+
+def _clip(box: Any, wide: int, high: int) -> tuple[float, float, float, float]:
+    left, top, right, bottom = (float(v) for v in box)
+    return (
+        min(max(left, 0.0), wide),
+        min(max(top, 0.0), high),
+        min(max(right, 0.0), wide),
+        min(max(bottom, 0.0), high),
+    )
