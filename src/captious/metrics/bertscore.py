@@ -185,7 +185,7 @@ def score_pairs(
     for pick in batches(encoded.lengths[right], encoded.lengths[left]):
         a, real_a = padded(encoded.offsets[left[pick]], encoded.lengths[left[pick]])
         b, real_b = padded(encoded.offsets[right[pick]], encoded.lengths[right[pick]])
-        cosine = torch.bmm(vectors[a], vectors[b].mT)
+        cosine = torch.bmm(vectors[a], vectors[b].mT).clamp_(-1.0, 1.0)  # rounding passes 1
         off_a = ~torch.from_numpy(real_a).to(device)
         off_b = ~torch.from_numpy(real_b).to(device)
         cosine.masked_fill_(off_a[:, :, None] | off_b[:, None, :], -2.0)  # below every cosine

@@ -143,7 +143,7 @@ def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float) -> torch
     """Return each reference piece's best match among allowed caption pieces, 0 if not above."""
     if cosine.shape[2] == 0:
         return cosine.new_zeros(cosine.shape[:2]).double()
-    best = cosine.masked_fill(~allowed[:, None, :], 0.0).amax(2).double()
+    best = cosine.masked_fill(~allowed[:, None, :], 0.0).amax(2).clamp(max=1.0).double()
     return best * (best > max(threshold, 0.0))
 
 

@@ -1,0 +1,385 @@
+"""BERTScore: equal to the values that transformers gives, and independent of batches."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from captious import settings
+from captious.errors import InputError, MissingAsset, UsageError
+from captious.types import CaptionSet, Sample
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from captious.metrics.bertscore import BertScore
+from captious.models import embedding_cache, piece_idf, text_encoder
+from captious.models.embedding_cache import EmbeddingCache
+
+if BertScore().missing():
+    pytest.skip("the MiniLM package is not installed", allow_module_level=True)
+
+REFERENCES = [
+    ["a man rides a horse on the beach", "a person on a brown horse by the sea"],
+    ["two dogs play in the snow", "a pair of dogs run through deep snow", "dogs"],
+    ["a red bus drives down the street"],
+    ["a very long sentence about a black cat that sleeps on an old green sofa near a window"],
+]
+CAPTIONS = ["a man on a horse", "dogs in the snow", "a red bus drives down the street", "cat"]
+
+
+@pytest.fixture(scope="module")
+def made() -> CaptionSet:
+    return CaptionSet.build(CAPTIONS, REFERENCES)
+
+
+@pytest.fixture
+def fresh():
+    """An encoder that remembers nothing."""
+    encoder = text_encoder.load("minilm")
+    encoder._store.clear()
+    encoder._stored = 0
+    return encoder
+
+
+@pytest.fixture(scope="session")
+def expert(shared):
+    pandas = pytest.importorskip("pandas")
+    return pandas.read_parquet(shared / "golden/classic/flickr8k_expert.parquet")
+
+
+def build(frame) -> CaptionSet:
+    return CaptionSet.build(list(frame.cand), [list(r) for r in frame.refs])
+
+
+def check_golden(frame, layer, pool):
+    rows = BertScore(layer=layer, pool=pool).stats(build(frame), None).rows
+    for k, part in enumerate("PRF"):
+        golden = frame[f"bertscore_minilm_L{layer}_{part}_{pool}"]
+        np.testing.assert_allclose(rows[:, k], golden, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("pool", ["max", "mean"])
+@pytest.mark.parametrize("layer", [5, 6])
+def test_golden(expert, layer, pool):
+    check_golden(expert.iloc[::197], layer, pool)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("pool", ["max", "mean"])
+@pytest.mark.parametrize("layer", [5, 6])
+def test_golden_all(expert, layer, pool):
+    check_golden(expert, layer, pool)
+
+
+def test_by_hand(made, fresh):
+    """P and R of one pair from the definition, one sentence per pass of the plain model."""
+    import torch
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(fresh.path).eval()
+
+    def states(text):
+        with torch.no_grad():
+            out = model(torch.tensor([fresh.tokenize([text])[0][0]]), output_hidden_states=True)
+        v = out.hidden_states[5][0].double()
+        return v / v.norm(dim=1, keepdim=True)
+
+    a, b = states("a man on a horse"), states(REFERENCES[0][0])
+    cosine = a @ b.T
+    p = cosine.max(1).values[1:-1].mean().item()  # [CLS] and [SEP] are targets, not counted
+    r = cosine.max(0).values[1:-1].mean().item()
+    one = CaptionSet.build(["a man on a horse"], [[REFERENCES[0][0]]])
+    found = BertScore(layer=5).stats(one, None).rows[0]
+    np.testing.assert_allclose(found, [p, r, 2 * p * r / (p + r)], atol=1e-6)
+
+
+def test_batch_and_order_do_not_matter(made, fresh, monkeypatch):
+    metric = BertScore(idf="references")
+    context = metric.prepare(made)
+    whole = metric.stats(made, context).rows
+    for budget in (1, 40, 100000):
+        monkeypatch.setitem(text_encoder._BATCH_TOKENS, "cpu", budget)
+        fresh._store.clear()
+        order = np.array([2, 0, 3, 1])
+        rows = metric.stats(made.take(order), context).rows
+        np.testing.assert_allclose(rows, whole[order], rtol=0, atol=1e-5)
+
+
+def test_each_sentence_is_encoded_once(made, fresh, monkeypatch):
+    seen = []
+    compute = fresh._compute
+    monkeypatch.setattr(fresh, "_compute", lambda texts: seen.extend(texts) or compute(texts))
+    BertScore(layer=4).stats(made, None)
+    assert len(seen) == len(made.pool)
+    twice = made.take([0, 0, 1, 2, 3, 3])
+    BertScore(layer=4, pool="mean").stats(twice, None)
+    assert len(seen) == len(made.pool)
+
+
+def test_layers_share_one_pass(fresh, monkeypatch):
+    passes = []
+    forward = fresh._forward
+    monkeypatch.setattr(fresh, "_forward", lambda *a: passes.append(1) or forward(*a))
+    monkeypatch.setattr(fresh, "_wanted", {3, 6})
+    deep = fresh.encode(["a dog runs"], 6).vectors
+    shallow = fresh.encode(["a dog runs"], 3).vectors
+    assert len(passes) == 1
+    assert not np.allclose(deep, shallow)
+
+
+def test_memory_is_bounded(fresh, monkeypatch):
+    monkeypatch.setattr(text_encoder, "STORE_BYTES", 40_000)
+    texts = [f"a dog number {i} runs" for i in range(60)]
+    first = fresh.encode(texts, 2).vectors.clone()
+    assert fresh._stored <= 40_000
+    assert sum(e.vectors.numel() * 4 for e in fresh._store.values()) == fresh._stored
+    np.testing.assert_allclose(fresh.encode(texts, 2).vectors, first, atol=1e-5)
+
+
+def test_idf_weights(made, fresh):
+    metric = BertScore(idf="references")
+    context = metric.prepare(made)
+    assert context.documents == sum(map(len, REFERENCES))
+    piece = {p: i for i, p in enumerate(fresh.vocabulary)}
+    weights = context.weights()
+    n = context.documents
+    assert weights[piece["horse"]] == pytest.approx(np.log((n + 1) / 3))
+    assert weights[piece["zebra"]] == pytest.approx(np.log(n + 1))
+    assert weights[piece["[CLS]"]] == 0
+    plain = BertScore().stats(made, None).rows
+    assert np.abs(metric.stats(made, context).rows - plain).max() > 0.005
+    assert f"idf:references(n={n})" in metric.signature("1..3", context)
+
+
+def test_idf_counts_an_image_once():
+    """More systems, or rows split over shards, leave the weights as they are."""
+    metric = BertScore(idf="references")
+    rows = [
+        Sample(f"{s}{i}", c, tuple(r), f"image{i}", s)
+        for s in ("x", "y") for i, (c, r) in enumerate(zip(CAPTIONS, REFERENCES, strict=True))
+    ]  # fmt: skip
+    one = metric.prepare(CaptionSet.of(rows[:4]))
+    both = metric.prepare(CaptionSet.of(rows))
+    a, b = metric.prepare(CaptionSet.of(rows[:5])), metric.prepare(CaptionSet.of(rows[3:]))
+    for other in (both, metric.merge(a, b), metric.merge(b, a)):
+        assert other.documents == one.documents
+        np.testing.assert_array_equal(other.frequency, one.frequency)
+
+
+def test_frozen_idf_table(made, fresh, tmp_path):
+    path = tmp_path / "table.json"
+    assert piece_idf.save([r for refs in REFERENCES for r in refs], fresh, path) == 7
+    metric = BertScore(idf=str(path))
+    run = BertScore(idf="references")
+    alone = made.take([0])
+    frozen = metric.stats(alone, metric.prepare(alone)).rows[0]
+    np.testing.assert_allclose(frozen, run.stats(made, run.prepare(made)).rows[0], atol=1e-5)
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"vocabulary": "another"}))
+    with pytest.raises(UsageError, match="another vocabulary"):
+        metric.prepare(made)
+    path.write_text("[]")
+    with pytest.raises(InputError, match="not an idf table"):
+        metric.prepare(made)
+    with pytest.raises(UsageError, match="neither"):
+        BertScore(idf="nowhere.json").prepare(made)
+
+
+def test_rescaling(made, tmp_path):
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps({"layers": [{"layer": 5, "p": 0.2, "r": 0.3, "f": 0.25}]}))
+    raw = BertScore(layer=5).stats(made, None).rows
+    metric = BertScore(layer=5, baseline=str(path))
+    want = (raw - [0.2, 0.3, 0.25]) / (1 - np.array([0.2, 0.3, 0.25]))
+    np.testing.assert_allclose(metric.stats(made, None).rows, want, atol=1e-5)
+    assert "baseline:b(" in metric.signature("1", None)
+    with pytest.raises(UsageError, match="no layer 4"):
+        BertScore(layer=4, baseline=str(path)).stats(made, None)
+    with pytest.raises(UsageError, match="captious calibrate minilm"):
+        BertScore(layer=1, baseline="known").stats(made, None)
+
+
+def test_edges(made):
+    given = CaptionSet.build(
+        ["", "   ", "a dog", "a dog", "a dog"], [["a dog"], ["a dog"], [""], ["a dog"], []]
+    )
+    stats = BertScore().stats(given, None)
+    np.testing.assert_array_equal(stats.rows[:3], 0.0)
+    np.testing.assert_allclose(stats.rows[3], 1.0, atol=1e-6)
+    assert (stats.rows <= 1.0)[:4].all()
+    assert np.isnan(stats.rows[4]).all()
+    assert stats.reasons == {4: "no reference"}
+
+
+def test_long_captions_are_cut_and_counted(fresh):
+    long = CaptionSet.build(["dog " * 700, "a dog"], [["a dog runs"]] * 2)
+    stats = BertScore(layer=1).stats(long, None)
+    assert stats.notes == {"captions or references cut to 512 pieces": 1}
+    assert np.isfinite(stats.rows).all()
+    pieces, cut = fresh.tokenize(["dog " * 700, "dog " * 510])
+    assert [len(p) for p in pieces] == [512, 512]
+    assert cut.tolist() == [True, False]
+    assert pieces[0][-1] == pieces[1][-1]  # the closing mark stays
+
+
+def test_wrong_names(fresh):
+    with pytest.raises(UsageError, match="choose 0 .* to 6"):
+        BertScore(layer=7).stats(CaptionSet.build(["a"], [["a"]]), None)
+    with pytest.raises(UsageError, match="pool"):
+        BertScore(pool="median")
+    with pytest.raises(UsageError, match="dtype"):
+        text_encoder.load("minilm", "float8")
+    with pytest.raises(MissingAsset, match=r"--download.*encoder='FOLDER'"):
+        text_encoder.load("nobody/no-such-model")
+    found = BertScore(encoder="nobody/no-such-model").missing()
+    assert len(found) == 1
+
+
+def test_unknown_model_needs_a_layer(tmp_path, fresh):
+    """A folder works as an encoder; what is not known of it has to be said."""
+    with pytest.raises(UsageError, match="layer=N"):
+        BertScore(encoder=str(fresh.path)).stats(CaptionSet.build(["a"], [["a"]]), None)
+    named = BertScore(encoder=str(fresh.path), layer=5)
+    one = CaptionSet.build(["a cat"], [["a dog"]])
+    np.testing.assert_array_equal(
+        named.stats(one, None).rows, BertScore(layer=5).stats(one, None).rows
+    )
+    assert f"weights:{fresh.weights_sha}" in named.signature("1", None)
+
+
+def test_half_precision_is_near(made):
+    full = BertScore().stats(made, None).rows
+    half = BertScore(dtype="bfloat16").stats(made, None).rows
+    assert 0 < np.abs(full - half).max() < 0.02
+
+
+def test_explanation(made):
+    found = BertScore().explain(made[0], None)
+    assert len(found.data["cosine"]) == len(found.data["reference_pieces"])
+    assert len(found.data["cosine"][0]) == len(found.data["caption_pieces"])
+    assert found.data["caption_weights"][0] == 0  # [CLS]
+    assert found.data["reference"] in REFERENCES[0]
+    json.dumps(found.data)
+    assert found.svg is not None
+    assert found.svg.count("<rect") > len(found.data["cosine"])
+
+
+# -- other tokenisers: tiny models with random weights ----------------------------------------
+
+
+@pytest.fixture
+def tiny_roberta(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+
+    words = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", "a", "d", "o", "g", "Ġa", "Ġd", "og", "Ġdog"]
+    bpe = models.BPE(
+        {w: i for i, w in enumerate(words)},
+        [("Ġ", "a"), ("Ġ", "d"), ("o", "g"), ("Ġd", "og")],
+        unk_token="<unk>",
+    )
+    raw = Tokenizer(bpe)
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    raw.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=raw, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
+        unk_token="<unk>", cls_token="<s>", sep_token="</s>",
+    )  # fmt: skip
+    fast.save_pretrained(tmp_path)
+    config = RobertaConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=22, pad_token_id=1,
+    )  # fmt: skip
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+def test_roberta_like(tiny_roberta):
+    encoder = text_encoder.load(tiny_roberta)
+    assert encoder.layers == 3
+    assert encoder.limit == 20  # two of the 22 positions are never used
+    assert [encoder.words[i] for i in (5, 9, 11, 12)] == ["", "a", "", "dog"]
+    given = CaptionSet.build(["a dog", "dog " * 50], [["dog", "a"], ["a dog"]])
+    stats = BertScore(encoder=tiny_roberta, layer=2).stats(given, None)
+    assert np.isfinite(stats.rows).all()
+    assert list(stats.notes.values()) == [1]
+
+
+# -- the cache on disk --------------------------------------------------------------------------
+
+
+def test_disk_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_CACHE", "0.001")
+    with settings.use(cache_dir=tmp_path):
+        path = text_encoder.locate("minilm")
+        first = text_encoder.TextEncoder("minilm", path, "float32", "cpu")
+        before = first.encode(["a dog", "a cat sleeps"], 3)
+        again = text_encoder.TextEncoder("minilm", path, "float32", "cpu")
+        monkeypatch.setattr(again, "_forward", None)  # a call would fail
+        after = again.encode(["a cat sleeps", "a dog"], 3)
+    np.testing.assert_array_equal(after.vectors[:5], before.vectors[4:])
+    np.testing.assert_array_equal(after.pieces[5:], before.pieces[:4])
+    assert first._disk is not None
+    assert again._disk is not None
+    first._disk.close()
+    again._disk.close()
+
+
+def test_disk_cache_is_bounded(tmp_path):
+    cache = EmbeddingCache(tmp_path / "c.sqlite", 3 * 4 * 8 * 4)
+    entries = {
+        EmbeddingCache.key("e", 1, str(i)): (np.arange(4, dtype=np.int32), np.full((4, 8), i, "f"))
+        for i in range(5)
+    }
+    keys = list(entries)
+    for key in keys[:3]:
+        cache.put([(key, entries[key])])
+    assert set(cache.get(keys)) == set(keys[:3])
+    cache.get(keys[:1])  # the first was used last
+    cache.put([(keys[3], entries[keys[3]])])
+    kept = cache.get(keys)
+    assert keys[0] in kept
+    assert keys[3] in kept
+    assert len(kept) == 3
+    assert cache.size() <= cache.max_bytes
+    np.testing.assert_array_equal(kept[keys[3]][1], entries[keys[3]][1])
+    cache.close()
+
+
+def test_disk_cache_setting(monkeypatch):
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_CACHE", "much")
+    with pytest.raises(UsageError, match="gigabytes"):
+        embedding_cache.configured()
+    monkeypatch.delenv("CAPTIOUS_EMBEDDING_CACHE")
+    assert embedding_cache.configured() is None
+
+
+# -- captious calibrate -------------------------------------------------------------------------
+
+
+def test_calibrate(tmp_path, capsys):
+    from captious.cli import main
+
+    texts = tmp_path / "texts.txt"
+    nouns = ["dog", "cat", "horse", "bus", "man", "woman", "child", "bird", "boat", "tree"]
+    verbs = ["runs", "sleeps", "stands", "jumps", "waits", "falls", "eats", "plays", "rests", "turns"]
+    texts.write_text("\n".join(f"the {n} {v}" for n in nouns for v in verbs))
+    out, idf = tmp_path / "base.json", tmp_path / "idf.json"
+    code = main(["calibrate", "minilm", "--texts", str(texts), "--pairs", "150", "--out", str(out),
+                 "--idf", str(idf)])  # fmt: skip
+    assert code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert lines[0].startswith("layer")
+    made = json.loads(out.read_text())
+    assert [r["layer"] for r in made["layers"]] == list(range(7))
+    assert all(0 < r["r"] < 1 for r in made["layers"])
+    one = CaptionSet.build(["the dog runs"], [["the cat sleeps"]])
+    BertScore(baseline=str(out), idf=str(idf)).stats(one, None)
+    texts.write_text("one\ntwo\n")
+    assert main(["calibrate", "minilm", "--texts", str(texts)]) == 3
