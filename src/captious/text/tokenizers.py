@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,12 +23,16 @@ class Tokenizer:
         return self.cut(text)
 
 
+# A word as scikit-learn's text vectorisers see it (VIFIDEL): two or more letters or digits.
+_WORD = re.compile(r"\b\w\w+\b")
+
 _TABLE = {
     t.name: t
     for t in (
         Tokenizer("ptb", ptb.SIGNATURE, ptb.tokenize),
         Tokenizer("plain", "plain-1", lambda text: text.lower().split()),
         Tokenizer("none", "none", str.split),
+        Tokenizer("words", "words-1", lambda text: _WORD.findall(text.lower())),
     )
 }
 
