@@ -1,0 +1,280 @@
+"""Intervals and tests for agreement with people. Images are the units, never rows: captions of
+one image share their references and their judges.
+
+Kendall's numerator is a quadratic form of how often each image is drawn. With K[a, b] the sum of
+sign(x_i - x_j) sign(y_i - y_j) over the observations i of image a and j of image b, the concordant
+minus discordant pairs of a resample with weights w are w'Kw / 2. K is built once, in one sweep over
+the sorted scores, and a thousand resamples are one matrix product: exact, no approximation.
+
+The permutation test (PERM-BOTH of Deutsch et al. 2021) swaps the scores of two metrics image by
+image; with the observations of both metrics side by side that is a choice of weights again.
+"""  # noqa: D205
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from captious.types import Floats, Ints
+
+MAX_UNITS = 2000  # more images are gathered into this many random blocks (memory: units squared)
+_BLOCK = 4_000_000
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Scores beside ratings.
+
+    Attributes:
+        x: score of every observation.
+        y: rating of every observation.
+        units: image number of every observation.
+        size: number of images.
+    """
+
+    x: Floats
+    y: Floats
+    units: Ints
+    size: int
+
+
+def blocks(units: Ints, size: int, seed: int) -> tuple[Ints, int]:
+    """Gather images into at most ``MAX_UNITS`` random blocks of nearly equal size."""
+    if size <= MAX_UNITS:
+        return units, size
+    place = np.random.default_rng(seed).permutation(size) % MAX_UNITS
+    return place[units], MAX_UNITS
+
+
+def draws(size: int, resamples: int, seed: int) -> Floats:
+    """Return (resamples, size): how often each image is drawn in each resample."""
+    rng = np.random.default_rng(seed)
+    picked = rng.integers(0, size, (resamples, size)) + np.arange(resamples)[:, None] * size
+    flat = np.bincount(picked.ravel(), minlength=resamples * size)
+    return flat.reshape(resamples, size).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Everything that tau of any reweighting of images needs.
+
+    Attributes:
+        signs: (size, size) sums of sign products between images.
+        ties: (size, size) number of observation pairs with equal scores between images; sparse
+            where few scores are equal.
+        levels: (size, levels) number of observations with each rating.
+        scores: (scores, size) number of observations with each score; only for few scores.
+    """
+
+    signs: Floats
+    ties: Any
+    levels: Floats
+    scores: Floats | None
+
+    def tau(self, weights: Floats, variant: str) -> Floats:
+        """Return tau-b or tau-c for each row of weights."""
+        return self._tau(weights, variant, weights @ self.signs)
+
+    def tau_both(self, weights: Floats, variant: str) -> tuple[Floats, Floats]:
+        """Return tau for 0/1 weights and for their complement, with one matrix product."""
+        product = weights @ self.signs
+        return self._tau(weights, variant, product), self._tau(
+            1 - weights, variant, self.signs.sum(axis=0) - product
+        )
+
+    def _tau(self, weights: Floats, variant: str, product: Floats) -> Floats:
+        counts = self.levels.sum(axis=1)
+        n = weights @ counts
+        numerator = np.einsum("ru,ru->r", product, weights) / 2
+        per_level = weights @ self.levels
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if variant == "tau-c":
+                classes = (per_level > 0).sum(axis=1)
+                if self.scores is not None:
+                    classes = np.minimum(classes, (weights @ self.scores.T > 0).sum(axis=1))
+                return np.asarray(2 * numerator * classes / (n**2 * (classes - 1)))
+            total = n * (n - 1) / 2
+            tied = np.einsum("ur,ru->r", self.ties @ weights.T, weights)
+            x_ties = (tied - n) / 2
+            y_ties = ((per_level**2).sum(axis=1) - n) / 2
+            return np.asarray(numerator / np.sqrt((total - x_ties) * (total - y_ties)))
+
+
+def kernel(data: Observations) -> Kernel:
+    """Build the kernel: one sweep over the observations in order of their score."""
+    from scipy import sparse
+
+    values, level = np.unique(data.y, return_inverse=True)
+    distinct, group = np.unique(data.x, return_inverse=True)
+    size, steps = data.size, len(values)
+    direction = np.sign(np.arange(steps)[:, None] - np.arange(steps)[None, :]).astype(float)
+    signs = np.zeros((size, size))
+    lower = np.zeros((steps, size))  # what an observation of each rating gains over those below
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.diff(group[order], prepend=-1, append=len(distinct)))
+    units, levels = data.units, level
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        tied = order[start:stop]
+        for i in tied:
+            signs[units[i]] += lower[levels[i]]
+        for i in tied:
+            lower[:, units[i]] += direction[:, levels[i]]
+    ones = np.ones(len(units))
+    seen = sparse.csr_matrix((ones, (group, units)), shape=(len(distinct), size))
+    per_level = np.zeros((size, steps))
+    np.add.at(per_level, (units, levels), 1.0)
+    ties = (seen.T @ seen).tocsr()
+    return Kernel(
+        signs + signs.T, ties if ties.nnz < 0.05 * size**2 else ties.toarray(), per_level,
+        seen.toarray() if len(distinct) <= 256 else None,
+    )
+
+
+def spearman(data: Observations, weights: Floats) -> Floats:
+    """Return Spearman's rho of every resample (mid-ranks of the resample itself).
+
+    Observations of one image with the same score and rating are one cell; ranks are those of the
+    resample, shifted by one half (the mean of n ranks is then n / 2).
+    """
+    _, group = np.unique(data.x, return_inverse=True)
+    values, level = np.unique(data.y, return_inverse=True)
+    keys = (group * len(values) + level) * data.size + data.units
+    cells, counts = np.unique(keys, return_counts=True)
+    cell, unit = np.divmod(cells, data.size)
+    group, level = np.divmod(cell, len(values))
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    per_level = np.zeros((data.size, len(values)))
+    np.add.at(per_level, (unit, level), counts)
+    out = []
+    step = max(1, _BLOCK // len(cells))
+    for start in range(0, len(weights), step):
+        part = weights[start : start + step]
+        w = part[:, unit] * counts
+        x_totals, y_totals = np.add.reduceat(w, starts, axis=1), part @ per_level
+        half = y_totals.sum(axis=1, keepdims=True) / 2
+        x = np.cumsum(x_totals, axis=1) - x_totals / 2 - half
+        y = np.cumsum(y_totals, axis=1) - y_totals / 2 - half
+        w *= y[:, level]
+        together = np.einsum("rg,rg->r", np.add.reduceat(w, starts, axis=1), x)
+        spread = np.einsum("rg,rg,rg->r", x_totals, x, x) * np.einsum(
+            "rl,rl,rl->r", y_totals, y, y
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out.append(together / np.sqrt(spread))
+    return np.concatenate(out)
+
+
+def pearson(data: Observations, weights: Floats) -> Floats:
+    """Return Pearson's r of every resample, from sums per image."""
+    x, y = data.x - data.x.mean(), data.y - data.y.mean()
+    sums = np.zeros((data.size, 6))
+    np.add.at(sums, data.units, np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y]))
+    n, sx, sy, sxx, syy, sxy = (weights @ sums).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(
+            (sxy - sx * sy / n) / np.sqrt((sxx - sx**2 / n) * (syy - sy**2 / n))
+        )
+
+
+def resampled(measure: str, data: Observations, weights: Floats) -> Floats:
+    """Return a measure for every row of weights."""
+    if measure in ("tau-b", "tau-c"):
+        return kernel(data).tau(weights, measure)
+    return spearman(data, weights) if measure == "rho" else pearson(data, weights)
+
+
+def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
+    """Return the percentile interval; resamples without a value are left out."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def standardised(x: Floats, measure: str) -> Floats:
+    """Bring scores of different metrics to one scale before they are swapped."""
+    from scipy.stats import rankdata
+
+    if measure == "r":
+        return (x - x.mean()) / (x.std() or 1.0)
+    return np.asarray(rankdata(x) / len(x))
+
+
+def permutation(
+    measure: str, a: Floats, b: Floats, y: Floats, units: Ints, size: int,
+    trials: int, seed: int,
+) -> tuple[float, float]:
+    """Test whether metric ``a`` agrees better with ``y`` than metric ``b`` (PERM-BOTH).
+
+    Scores are brought to one scale (ranks; z-scores for Pearson's r). In each trial every image's
+    scores change places between the metrics with probability one half.
+
+    Returns:
+        The difference of the measures, and the two-sided p-value.
+    """
+    both = Observations(
+        np.concatenate([standardised(a, measure), standardised(b, measure)]),
+        np.concatenate([y, y]), np.concatenate([units, units + size]), 2 * size,
+    )
+    swap = np.random.default_rng(seed).integers(0, 2, (trials + 1, size)).astype(np.float64)
+    swap[0] = 0.0  # the first row is the observed assignment
+    mine = np.hstack([1 - swap, swap])
+    if measure in ("tau-b", "tau-c"):
+        values, others = kernel(both).tau_both(mine, measure)
+        gaps = values - others
+    else:
+        other = 1 - mine
+        gaps = resampled(measure, both, mine) - resampled(measure, both, other)
+    return float(gaps[0]), _p(gaps)
+
+
+def permutation_accuracy(
+    a: Floats, b: Floats, units: Ints, size: int, trials: int, seed: int
+) -> tuple[float, float]:
+    """Test the difference of two accuracies: credits of an image's pairs change places."""
+    gap = np.bincount(units, a - b, minlength=size) / len(a)
+    turn = np.random.default_rng(seed).integers(0, 2, (trials + 1, size)) * 2.0 - 1.0
+    turn[0] = 1.0
+    gaps = turn @ gap
+    return float(gaps[0]), _p(gaps)
+
+
+def _p(gaps: Floats) -> float:
+    far = np.abs(gaps[1:]) >= abs(gaps[0]) - 1e-12
+    return float((far.sum() + 1) / len(gaps))
+
+
+def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]:
+    """Williams' test of two dependent Pearson correlations with the same ratings.
+
+    Args:
+        r_a: correlation of metric a with people.
+        r_b: correlation of metric b with people.
+        r_ab: correlation of the two metrics.
+        n: number of observations.
+
+    Returns:
+        t with n - 3 degrees of freedom, and the two-sided p-value. Rows are taken as independent,
+        so with several captions per image the permutation test is the safer one.
+    """
+    from scipy.stats import t as student
+
+    if n <= 3:
+        return float("nan"), float("nan")
+    det = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
+    below = 2 * det * (n - 1) / (n - 3) + ((r_a + r_b) / 2) ** 2 * (1 - r_ab) ** 3
+    value = (r_a - r_b) * np.sqrt((n - 1) * (1 + r_ab) / below)
+    return float(value), float(2 * student.sf(abs(value), n - 3))
+
+
+def holm(p: Floats) -> Floats:
+    """Correct p-values for their number (Holm 1979); NaN stays NaN and is not counted."""
+    out = np.full(len(p), np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known])]
+    raised = np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1))
+    out[order] = np.minimum(raised, 1.0)
+    return out
