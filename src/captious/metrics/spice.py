@@ -32,27 +32,12 @@ from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers, tokens
 from captious.text._scene_lemmas import Lemmas
 from captious.text._scene_rules import Scene, scene
+from captious.text._scene_words import COLOURS, NUMBERS, SIZES
 from captious.text.scene_graph import Concept, Matches, SceneGraph, match
 from captious.text.scene_parser import LONGEST, SceneParser
 from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
 
-NUMBERS: Final = frozenset("one two three four five six seven eight nine ten".split())
-COLOURS: Final = frozenset(
-    "black brown blue red yellow pink gray grey green dark light white cream orange purple maroon "
-    "beige violet".split()
-)
-SIZES: Final = frozenset(
-    "baby beefy big bony boundless brawny broad bulky chunky colossal compact corpulent cosmic cubby "
-    "curvy elfin emaciated endless enormous epic expansive extensive fat fleshy full-size gargantuan "
-    "gaunt giant gigantic grand great heavy hefty huge hulking illimitable immeasurable immense "
-    "infinitesimal lanky large lean life-size limitless little mammoth massive meager measly "
-    "microscopic mini miniature minuscule minute narrow obese outsized oversize overweight paltry "
-    "petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scrawny short sizable "
-    "skeletal skimpy skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny "
-    "teeny-tiny teeny-weeny thick thickset thin tiny titanic towering trifling trim tubby undersized "
-    "underweight unlimited vast wee whopping wide".split()
-)
 _PARTS: Final = ("object", "relation", "attribute", "color", "cardinality", "size")
 
 

@@ -1,4 +1,4 @@
-"""A helper process of ``scene_parser``: sentences on stdin, one encoded parse per line on stdout."""
+"""Helper process of ``scene_parser``: sentences on stdin, an encoded parse per line on stdout."""
 
 from __future__ import annotations
 

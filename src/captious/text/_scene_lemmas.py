@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from captious.text._scene_words import BE, HAVE, PLURAL_ONLY
 from captious.text.synsets import WordTables
 
-_BE: Final = frozenset("is are was were be been being am 's 're 'm".split())
-_HAVE: Final = frozenset("has had have having 've".split())
-# Plural forms that are their own base: one of them is worn, not two.
-_PLURAL_ONLY: Final = frozenset(
-    "people pants shorts scissors glasses sunglasses eyeglasses jeans clothes goggles trousers "
-    "tongs pliers tights binoculars headphones overalls series species".split()
-)
 # Stems whose shorter reading is also a word, but not the one meant in a caption.
 _STEMS: Final = {
     "rid": "ride", "bath": "bathe", "star": "stare", "hid": "hide", "wad": "wade", "past": "paste",
@@ -56,7 +50,7 @@ class Lemmas:
         return word
 
     def _noun(self, word: str) -> str:
-        if word in _PLURAL_ONLY:
+        if word in PLURAL_ONLY:
             return word
         irregular = self._tables.bases(word)
         if irregular:
@@ -69,9 +63,9 @@ class Lemmas:
         return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
     def _verb(self, word: str, tag: str) -> str:
-        if word in _BE:
+        if word in BE:
             return "be"
-        if word in _HAVE:
+        if word in HAVE:
             return "have"
         if tag in ("VB", "VBP"):
             return word

@@ -8,7 +8,16 @@ keeps a habit of the Java tool that one would not expect; each of these was seen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
+
+from captious.text._scene_words import (
+    A_QUANTITY_OF,
+    LOW_PREPOSITIONS,
+    PRONOUNS,
+    QUANTITY_OF,
+    THREE_WORD_PREPOSITIONS,
+    TWO_WORD_PREPOSITIONS,
+)
 
 Relation = tuple[str, str, str]
 Attribute = tuple[str, str]
@@ -31,24 +40,6 @@ class Scene(NamedTuple):
     objects: tuple[str, ...] = ()
 
 
-# "a pair of shoes": the shoes are the thing, the quantity becomes an attribute.
-_A_QUANTITY_OF: Final = frozenset(
-    "lot assortment couple bunch handful litany sheaf slew dozen series variety multitude wad "
-    "clutch wave mountain array spate string ton range plethora heap sort form kind type version "
-    "bit pair triple total".split()
-)
-_QUANTITY_OF: Final = frozenset("lots many several plenty tons".split())
-_THREE_WORDS: Final = frozenset({("in", "front", "of"), ("on", "top", "of")})
-_TWO_WORDS: Final = frozenset(
-    {("next", "to"), ("close", "to"), ("out", "of"), ("away", "from"), ("across", "from"),
-     ("inside", "of"), ("off", "of"), ("outside", "of"), ("far", "from"), ("along", "with"),
-     ("together", "with")}
-)  # fmt: skip
-_PRONOUNS: Final = frozenset(
-    "it he she him her his its they them their himself herself itself themselves".split()
-)
-
-
 def scene(parse: Parse, lemma: Callable[[str, str], str]) -> Scene:
     """Return the scene of a parsed sentence."""
     return _Reader(parse, lemma).read()
@@ -60,20 +51,20 @@ class _Reader:
     def __init__(self, parse: Parse, lemma: Callable[[str, str], str]) -> None:
         self.words = words = parse.words
         self.tags = tags = list(parse.tags)
-        self.labels = labels = list(parse.labels)
-        self.heads = heads = parse.heads
+        self.labels = list(parse.labels)
+        self.heads = list(parse.heads)
         n = len(words)
         self.children: list[list[int]] = [[] for _ in range(n)]
-        for i, head in enumerate(heads):
+        for i, head in enumerate(parse.heads):
             if head != i:
                 self.children[head].append(i)
         self._retag()
+        self._attach()
         self.lemmas = [lemma(w, t) for w, t in zip(words, tags, strict=True)]
         self.noun = [t.startswith("NN") for t in tags]
         self.stands_for = list(range(n))  # quantities and pronouns stand for another noun
         self.relations: list[tuple[int, str, int]] = []
         self.attributes: list[tuple[int, str]] = []
-        del labels
 
     def read(self) -> Scene:
         """Apply all rules."""
@@ -109,12 +100,45 @@ class _Reader:
             ):
                 tags[i], labels[i] = "NN", "dep"
 
+    def _attach(self) -> None:
+        """Move modifiers to where the Java tool's parser puts them.
+
+        Its noun phrases are flat ("traffic light pole": both nouns modify pole), and it hangs a
+        preposition that follows "X of Y", or a second one after a verb, on the nearest noun.
+        """
+        words, tags, labels, heads = self.words, self.tags, self.labels, self.heads
+        for i, label in enumerate(labels):
+            head = heads[i]
+            if label == "compound":
+                while labels[head] == "compound" and heads[head] != head:
+                    head = heads[head]
+                if head != heads[i]:
+                    self._move(i, head)
+            elif label == "prep":
+                on_verb = tags[head].startswith("VB")
+                if on_verb and words[i] not in LOW_PREPOSITIONS:
+                    continue
+                if not on_verb and (words[i] == "of" or not tags[head].startswith("NN")):
+                    continue
+                before = [k for k in self.children[head] if k < i and labels[k] == "prep"]
+                if not on_verb:
+                    before = [k for k in before if words[k] == "of"]
+                near = self._child(before[-1], "pobj") if before else None
+                if near is not None and tags[near].startswith("NN"):
+                    self._move(i, near)
+
+    def _move(self, i: int, head: int) -> None:
+        self.children[self.heads[i]].remove(i)
+        self.heads[i] = head
+        self.children[head].append(i)
+        self.children[head].sort()
+
     def _quantities(self) -> None:
         """Let "a couple of dogs" stand for the dogs, with the quantity as an attribute."""
         words, labels = self.words, self.labels
         for i, word in enumerate(words):
-            three = word in _A_QUANTITY_OF
-            if not three and word not in _QUANTITY_OF:
+            three = word in A_QUANTITY_OF
+            if not three and word not in QUANTITY_OF:
                 continue
             if three and not any(words[k] == "a" for k in self.children[i]):
                 continue
@@ -138,7 +162,7 @@ class _Reader:
         if first is None:
             return
         for i in range(first + 1, len(self.words)):
-            if self.tags[i] in ("PRP", "PRP$") and self.words[i] in _PRONOUNS:
+            if self.tags[i] in ("PRP", "PRP$") and self.words[i] in PRONOUNS:
                 self.stands_for[i] = self.stands_for[first]
 
     # -- walking the tree -------------------------------------------------------------------
@@ -161,44 +185,51 @@ class _Reader:
         stands, noun = self.stands_for, self.noun
         return [stands[j] for j in self._joined(i) if noun[stands[j]]]
 
+    def _words(self, i: int) -> list[int]:
+        """Return what a token and its coordinates stand for, without unresolved pronouns."""
+        stands, tags = self.stands_for, self.tags
+        return [stands[j] for j in self._joined(i) if tags[stands[j]] != "PRP"]
+
     def _collapsed(self, preposition: int, thing: int) -> int | None:
         """Return the "of" below the top in "on top of", if this is such a phrase."""
-        if (self.words[preposition], self.words[thing], "of") not in _THREE_WORDS:
+        if (self.words[preposition], self.words[thing], "of") not in THREE_WORD_PREPOSITIONS:
             return None
         if any(self.labels[k] in ("det", "amod") for k in self.children[thing]):
             return None
         return self._child(thing, "prep", "of")
 
-    def _below(self, preposition: int, name: str) -> list[tuple[str, int]]:
-        """Return (preposition, noun) pairs below a preposition."""
+    def _below(self, preposition: int, name: str, nouns: bool) -> list[tuple[str, int]]:
+        """Return (preposition, noun) pairs below a preposition, or pairs with any word."""
         found: list[tuple[str, int]] = []
         for k in self.children[preposition]:
             label = self.labels[k]
             if label == "pobj":
                 of = self._collapsed(preposition, k)
                 if of is not None:
-                    found += self._below(of, f"{name} {self.words[k]} of")
+                    found += self._below(of, f"{name} {self.words[k]} of", nouns)
                     continue
-                found += [(name, thing) for thing in self._things(k)]
+                things = self._things(k) if nouns else self._words(k)
+                found += [(name, thing) for thing in things]
             elif label == "prep":
-                found += self._below(k, f"{name} {self.words[k]}")
+                found += self._below(k, f"{name} {self.words[k]}", nouns)
             elif label == "conj":
-                found += self._below(k, self.words[k])
+                found += self._below(k, self.words[k], nouns)
         return found
 
-    def _prepositional(self, i: int) -> list[tuple[str, int]]:
+    def _prepositional(self, i: int, nouns: bool) -> list[tuple[str, int]]:
         """Return (preposition, noun) pairs that modify a verb or noun."""
         found: list[tuple[str, int]] = []
         words, labels = self.words, self.labels
         for k in self.children[i]:
             label = labels[k]
             if label in ("prep", "agent", "dative"):
-                found += self._below(k, words[k])
+                found += self._below(k, words[k], nouns)
             elif label == "advmod":
                 for p in self.children[k]:
                     if labels[p] == "prep":
-                        both = (words[k], words[p]) in _TWO_WORDS
-                        found += self._below(p, f"{words[k]} {words[p]}" if both else words[p])
+                        both = (words[k], words[p]) in TWO_WORD_PREPOSITIONS
+                        name = f"{words[k]} {words[p]}" if both else words[p]
+                        found += self._below(p, name, nouns)
         return found
 
     # -- tuples -----------------------------------------------------------------------------
@@ -222,7 +253,7 @@ class _Reader:
             if labels[k] in ("dobj", "dative")
             for thing in self._things(k)
         ]
-        placed = self._prepositional(v)
+        placed = self._prepositional(v, nouns=True)
         if lemmas[v] == "be":
             self._copula(v, subjects, placed)
             return
@@ -244,7 +275,7 @@ class _Reader:
         if passive is not None and agent is not None:
             self.relations += [
                 (by, lemmas[v], thing)
-                for _, by in self._below(agent, "by")
+                for _, by in self._below(agent, "by", nouns=True)
                 for thing in self._things(passive)
             ]
 
@@ -256,17 +287,21 @@ class _Reader:
         if not predicates:
             self.relations += [(s, name, o) for s in subjects for name, o in placed]
 
+    def _quality(self, i: int) -> str:
+        """Return a modifier: participles before a noun keep their form (stuffed, matching)."""
+        return self.words[i] if self.tags[i] in ("VBN", "VBG") else self.lemmas[i]
+
     def _noun(self, i: int) -> None:
         labels, tags, lemmas = self.labels, self.tags, self.lemmas
         thing = self.stands_for[i]
         for k in self.children[i]:
             label = labels[k]
             if label in ("amod", "compound") or (label == "nmod" and tags[k][:2] in ("NN", "JJ")):
-                self.attributes += [(thing, lemmas[j]) for j in self._joined(k)]
+                self.attributes += [(thing, self._quality(j)) for j in self._joined(k)]
             elif label == "nummod" and tags[i] in ("NNS", "NNPS"):
                 self.attributes.append((thing, lemmas[k]))
             elif label == "poss":
                 self.relations += [(owner, "have", thing) for owner in self._things(k)]
         if labels[i] == "pobj" and self._collapsed(self.heads[i], i) is not None:
             return
-        self.relations += [(thing, name, o) for name, o in self._prepositional(i)]
+        self.relations += [(thing, name, o) for name, o in self._prepositional(i, nouns=False)]

@@ -1,9 +1,9 @@
 """Scene graphs as SPICE compares them: merged objects, attributes and relations.
 
 A concept is a set of words with the WordNet synsets of all of them. Two concepts are alike when
-they share a word or a synset. Building a graph merges what is alike: an object into the most similar
-one (Jaccard of the synsets; the earlier of equals), an attribute into the first similar one of its
-object, a relation into the first similar one between the same two objects.
+they share a word or a synset. Building a graph merges what is alike: an object into the most
+similar one (Jaccard of the synsets; the earlier of equals), an attribute into the first similar one
+of its object, a relation into the first similar one between the same two objects.
 
 The Java tool walks its nodes in the order of memory hashes, so its merges cannot be repeated bit by
 bit. Here the order is that of the sentences as given; callers sort them to be independent of it.
@@ -30,9 +30,7 @@ class Concept:
 
     def alike(self, other: Concept) -> bool:
         """Tell whether the two share a word or a synset."""
-        return not (
-            self.words.isdisjoint(other.words) and self.synsets.isdisjoint(other.synsets)
-        )
+        return not (self.words.isdisjoint(other.words) and self.synsets.isdisjoint(other.synsets))
 
     def absorb(self, word: str, synsets: frozenset[int]) -> None:
         """Take over a word and its synsets."""
