@@ -1,16 +1,17 @@
-"""BERT-TBR's ablation against people, and the paper's tables 1 to 4, by one command.
+r"""BERT-TBR's ablation against people, and the paper's tables 1 to 4, by one command.
 
     python benchmarks/tbr_ablation.py --encoder minilm mpnet --select            # this repository
-    python benchmarks/tbr_ablation.py --encoder bert-base-uncased roberta-large --download \\
+    python benchmarks/tbr_ablation.py --encoder bert-base-uncased roberta-large --download \
         --profile release --judged composite.json --teams FOLDER                 # the paper
 
-Flickr8k-Expert: 5,664 rows (captions of the very image dropped), Kendall tau-b with the mean of the
-three ratings (the paper's protocol) and tau-c with the ratings as separate observations.
-PASCAL-50S: 4,000 pairs, 5 fixed references, share of pairs ordered as people did; a tie counts one
-half. ``--select`` picks layer and threshold on the Flickr8k images with an even hash and reports on
-the others; PASCAL-50S has no part in the choice. ``--judged`` takes the release's own format (number
--> refs, cand, score), which is how COMPOSITE is passed on; ``--teams`` a folder with one COCO results
-file per team of the 2015 challenge, named as in challenge_2015.csv (tables 1 and 2).
+Flickr8k-Expert: 5,664 rows (captions of the very image dropped), Kendall tau-b with the mean of
+the three ratings (the paper's protocol) and tau-c with the ratings as separate observations.
+PASCAL-50S: 4,000 pairs, 5 fixed references, share of pairs ordered as people did; a tie counts
+one half. ``--select`` picks layer and threshold on the Flickr8k images with an even hash and
+reports on the others; PASCAL-50S has no part in the choice. ``--judged`` takes the release's own
+format (number -> refs, cand, score), which is how COMPOSITE is passed on; ``--teams`` a folder
+with one COCO results file per team of the 2015 challenge, named as in challenge_2015.csv (tables
+1 and 2).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import numpy as np
 from scipy.stats import kendalltau, pearsonr
 
 from captious import settings
-from captious.metrics.bert_tbr import BertTbr
+from captious.metrics.bert_tbr import PROFILES, BertTbr
+from captious.metrics.bertscore import BertScore
 from captious.metrics.unigram_tbr import UnigramTbr
 from captious.models import text_encoder
 from captious.models.encoder_defaults import defaults
@@ -38,13 +40,16 @@ THRESHOLDS = [round(0.05 * k, 2) for k in range(1, 18)]
 
 
 class Flickr8k:
+    """Expert judgements, as distributed."""
+
     def __init__(self, folder):
         lines = (folder / "Flickr8k.token.txt").read_text().splitlines()
         captions = dict(line.split("\t", 1) for line in lines)
         own = {}
         for key, text in captions.items():
             own.setdefault(key.split("#")[0], []).append(text)
-        rows = [line.split("\t") for line in (folder / "ExpertAnnotations.txt").read_text().splitlines()]
+        lines = (folder / "ExpertAnnotations.txt").read_text().splitlines()
+        rows = [line.split("\t") for line in lines]
         rows = [r for r in rows if r[1].split("#")[0] != r[0] and r[1] in captions and r[0] in own]
         self.images = np.array([r[0] for r in rows])
         self.ratings = np.array([[float(x) for x in r[2:]] for r in rows])
@@ -55,6 +60,7 @@ class Flickr8k:
         self.half = np.array([hashlib.sha1(i.encode()).digest()[0] % 2 == 0 for i in self.images])
 
     def agree(self, values, rows):
+        """Return tau-b with mean ratings and tau-c with single ones."""
         mean = kendalltau(values[rows], self.ratings[rows].mean(1)).statistic
         three = np.repeat(values[rows], 3)
         pooled = kendalltau(three, self.ratings[rows].ravel(), variant="c").statistic
@@ -62,6 +68,8 @@ class Flickr8k:
 
 
 class Pascal50s:
+    """Pairs of captions with the one that most people preferred."""
+
     def __init__(self, path):
         self.kinds = ["HC", "HI", "HM", "MM"]
         pairs = [(k, p) for k, ps in json.loads(path.read_text()).items() for p in ps]
@@ -74,14 +82,15 @@ class Pascal50s:
         )
 
     def agree(self, values):
+        """Return the share of right decisions per kind of pair, and over all."""
         first, second = values[0::2], values[1::2]
         better = np.where(self.label == 0, first > second, second > first)
         right = better + 0.5 * (first == second)
         return [100 * right[self.kind == k].mean() for k in self.kinds] + [100 * right.mean()]
 
 
-def score(metric, samples):
-    return metric.stats(samples, metric.prepare(samples)).rows[:, 0]
+def score(metric, samples, column=0):
+    return metric.stats(samples, metric.prepare(samples)).rows[:, column]
 
 
 def select(encoder, flickr, profile, dtype, log):
@@ -102,20 +111,25 @@ def select(encoder, flickr, profile, dtype, log):
             tau = kendalltau(values, flickr.ratings[flickr.half].mean(1)).statistic
             grid.append((tau, layer, threshold))
         best = max(g for g in grid if g[1] == layer)
-        print(f"  {encoder} layer {layer}: best tau-b {best[0]:.4f} at {best[2]}", file=log, flush=True)
+        found = f"best tau-b {best[0]:.4f} at {best[2]}"
+        plain = BertScore(encoder=encoder, layer=layer, dtype=dtype).stats(half, None).rows
+        taus = [kendalltau(plain[:, k], flickr.ratings[flickr.half].mean(1)).statistic
+                for k in range(3)]
+        found += "; bertscore P {:.4f} R {:.4f} F {:.4f}".format(*taus)
+        print(f"  {encoder} layer {layer}: {found}", file=log, flush=True)
     return max(grid), grid
 
 
-def table(name, metric, flickr, pascal):
-    values = score(metric, flickr.set)
+def table(name, metric, flickr, pascal, column=0):
+    values = score(metric, flickr.set, column)
     every = np.ones(len(values), bool)
     row = {"variant": name}
     row["flickr8k_tau_b"], row["flickr8k_tau_c_pooled"] = flickr.agree(values, every)
     row["other_half_tau_b"], row["other_half_tau_c_pooled"] = flickr.agree(values, ~flickr.half)
-    row["pascal50s"] = pascal.agree(score(metric, pascal.set))
+    row["pascal50s"] = pascal.agree(score(metric, pascal.set, column))
     line = "  ".join(f"{x:5.1f}" for x in row["pascal50s"])
-    print(f"| {name:<22} | {row['flickr8k_tau_b']:.4f} | {row['flickr8k_tau_c_pooled']:.4f} | "
-          f"{row['other_half_tau_b']:.4f} | {row['other_half_tau_c_pooled']:.4f} | {line} |", flush=True)
+    taus = " | ".join(f"{v:.4f}" for k, v in row.items() if "tau" in k)
+    print(f"| {name:<22} | {taus} | {line} |", flush=True)
     return row
 
 
@@ -175,7 +189,7 @@ def main():
     flickr = Flickr8k(args.shared / "data/flickr8k")
     pascal = Pascal50s(args.shared / "data/pascal50s/consensus_5refs.json")
     out = []
-    head = "| variant | Flickr8k tau-b | pooled tau-c | other half tau-b | tau-c | HC HI HM MM all |"
+    head = "| variant | Flickr8k tau-b | tau-c | other half tau-b | tau-c | HC HI HM MM all |"
     with settings.use(download=args.download):
         print(head)
         out.append(table("Unigram", UnigramTbr(), flickr, pascal))
@@ -191,9 +205,12 @@ def main():
             base = {"encoder": encoder, "threshold": threshold, "dtype": args.dtype,
                     "layer": layer or (known.tbr_layer if known else None), "pool": args.pool}
             metrics = [(f"{encoder} {p}", BertTbr(args.profile, p, **base)) for p in ABLATION]
-            for other in {"clean", "paper", "release"} - {args.profile}:
-                metrics.append((f"{encoder} TBR {other}", BertTbr(other, "TBR", **base)))
+            others = [p for p in PROFILES if p != args.profile]
+            metrics += [(f"{encoder} TBR {p}", BertTbr(p, "TBR", **base)) for p in others]
             out += [table(n, m, flickr, pascal) | base for n, m in metrics]
+            plain = BertScore(encoder=encoder, layer=base["layer"], dtype=args.dtype)
+            for k, part in enumerate("PRF"):
+                out.append(table(f"{encoder} bertscore {part}", plain, flickr, pascal, k) | base)
             for path in args.judged:
                 judged(path, metrics)
             if args.teams:

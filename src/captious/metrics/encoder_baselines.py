@@ -18,6 +18,7 @@ from captious.metrics.bertscore import score_pairs
 from captious.metrics.token_blocks import Block
 from captious.models.text_encoder import TextEncoder
 from captious.progress import Progress
+from captious.types import Floats
 
 _CHUNK = 512
 
@@ -39,7 +40,7 @@ def baselines(
     """Draw pairs of different texts and score them at every layer."""
     pool = sorted({t.strip() for t in texts} - {""})
     if len(pool) < 100:
-        raise InputError(f"{len(pool)} different texts are too few for random pairs: give 100 or more")
+        raise InputError(f"{len(pool)} different texts are too few for random pairs: give 100")
     drawn = np.random.default_rng(seed)
     left = drawn.integers(0, len(pool), pairs)
     right = (left + drawn.integers(1, len(pool), pairs)) % len(pool)  # never the same text
@@ -59,10 +60,12 @@ def baselines(
                 block = Block(none, none, [], encoder.encode(strings, layer))
                 found[layer, part] = score_pairs(block, a, b, weights, encoder.device)
             bar.advance(part.stop - part.start)
-    return [
-        LayerBaseline(k, *(float(x) for x in found[k].mean(0)), float(found[k, :, 1].std()))
-        for k in layers
-    ]
+    return [_summary(k, found[k]) for k in layers]
+
+
+def _summary(layer: int, values: Floats) -> LayerBaseline:
+    p, r, f = values.mean(0).tolist()
+    return LayerBaseline(layer, p, r, f, float(values[:, 1].std()))
 
 
 def as_json(
