@@ -1,0 +1,70 @@
+"""``captious regions``: region features of photographs, for TIGEr and ViLBERTScore."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from captious.cli import _options
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb."""
+    parser = subs.add_parser(
+        "regions",
+        help="extract region features of photographs, or convert features of others",
+        description="Extract region features of all photographs of a folder, or convert region "
+        "features of another kind (*_ims.npy, .tsv, .h5, LMDB, folders of npz, imgs_rcnn pickles), "
+        "into a folder that `--regions` reads. Run it again to go on where it stopped.",
+    )
+    parser.add_argument("source", type=Path, metavar="PHOTOS", help="folder of photographs, or features")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="REGIONS")
+    parser.add_argument("--count", type=int, default=36, help="regions per photograph (default: 36)")
+    parser.add_argument(
+        "--backbone", nargs="+", metavar="NAME",
+        help="backbones whose features stand side by side (default: efficientnet-lite0 "
+        "efficientnet-lite2, what the shipped SCAN model was trained on)",
+    )  # fmt: skip
+    parser.add_argument("--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model")
+    _options.running(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Extract or convert."""
+    with _options.active(args):
+        if _is_features(args.source):
+            from captious.evidence.region_formats import convert_pickle, open_regions
+            from captious.evidence.regions import save_regions
+
+            pickled = args.source.suffix in {".pkl", ".pickle", ".p"}
+            found = convert_pickle(args.source) if pickled else open_regions(args.source)
+            store, problems = save_regions(found, args.output), []
+        else:
+            from captious.evidence.extract import DEFAULT_BACKBONES, extract_folder, extractor
+
+            if args.clip is not None:
+                from captious.evidence.extract_clip import ClipCrops
+
+                maker: Any = ClipCrops(args.clip, args.count)
+            else:
+                maker = extractor(args.backbone or DEFAULT_BACKBONES, args.count)
+            store, problems = extract_folder(args.source, args.output, maker)
+    for problem in problems:
+        sys.stderr.write(f"captious: skipped {problem}\n")
+    if not args.quiet:
+        _options.remark(
+            f"{args.output}: regions of {len(store):,} images, features of length {store.dim} "
+            f"({store.source}); {len(problems)} photographs skipped"
+        )
+    return 0
+
+
+def _is_features(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / name).exists() for name in ("store.json", "data.mdb")) or any(
+            path.glob("*.np[yz]")
+        )
+    return path.suffix in {".npy", ".tsv", ".h5", ".hdf5", ".pkl", ".pickle", ".p", ".lmdb"}

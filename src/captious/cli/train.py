@@ -1,0 +1,32 @@
+"""``captious train TARGET``: train one of the models that captious uses."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from captious.cli import _options
+
+# target -> (module with `add_arguments(parser)` and `run(args) -> int`, what it trains). A trainer
+# is imported only when its target is asked for by name, so that the command line stays light.
+TARGETS: dict[str, tuple[str, str]] = {
+    "scan": ("captious.cli._train_scan", "SCAN, the grounding model of TIGEr"),
+}
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb with one sub-command per target."""
+    parser = subs.add_parser("train", help="train a model: " + ", ".join(TARGETS))
+    targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
+    for name, (module, what) in TARGETS.items():
+        one = targets.add_parser(name, help=what)
+        import_module(module).add_arguments(one)
+        _options.running(one)
+        one.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hand over to the target's trainer."""
+    with _options.active(args):
+        return int(import_module(TARGETS[args.target][0]).run(args))

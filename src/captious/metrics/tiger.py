@@ -1,0 +1,233 @@
+"""TIGEr: does the caption look at the same regions of the image as the references do?
+
+Jiang et al., "TIGEr: Text-to-Image Grounding for Image Caption Evaluation" (2019). A grounding model
+(SCAN) gives, for every region ``i`` of the image and a caption ``C``, how well the caption covers it:
+
+    alpha_ij = softmax over words j of lambda * chat_ij      chat: clipped cosines, unit over regions
+    s_i      = cosine(v_i, sum_j alpha_ij w_j)
+
+``r`` is the mean of the references' vectors, ``c`` the candidate's. Then
+
+    RRS   = DCG(regions ordered by c, gains r) / DCG(ordered by r)
+    WDS   = sigmoid(-tau * (KL(softmax r || softmax c) + ln |r| / |c|))
+    TIGEr = (RRS + WDS) / 2
+
+A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
+
+Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below zero
+and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and scales nothing.
+The length term of WDS takes a strongly negative vector for a large one; ``clip=True`` takes
+``max(0, s)`` first, an addition of ours.
+
+The column ``scan_similarity`` needs no references: the grounding model's own image-caption score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from captious import assets, settings
+from captious.errors import InputError, UsageError
+from captious.evidence.regions import RegionStore, require
+from captious.metrics._grounding import (
+    region_rank_similarity,
+    sigmoid,
+    weight_distribution_parts,
+)
+from captious.metrics.base import Column, Explanation, Metric, Need, Stats
+from captious.types import CaptionSet, Floats, Sample
+
+if TYPE_CHECKING:
+    from captious.models.grounding import GroundingModel
+
+_IMAGES_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Tiger(Metric):
+    """TIGEr with its two components.
+
+    Parameters:
+        profile: ``release`` (default) or ``paper``.
+        model: a grounding model: asset name, path of a SCAN model, or ``clip:PATH``.
+        vocabulary: vocabulary json of an original SCAN checkpoint.
+        regions: region features; default: those named in the settings, else extracted from the
+            photographs and kept in the cache.
+        tau: steepness of WDS.
+        clip: whether negative grounding weights count as zero (ours, not the paper's).
+    """
+
+    profile: str = "release"
+    model: str = "scan-flickr8k"
+    vocabulary: str | None = None
+    regions: str | None = None
+    tau: float = 1.5
+    clip: bool = False
+
+    name: ClassVar[str] = "tiger"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("tiger", 0.0, 1.0, "mean of rrs and wds"),
+        Column("rrs", 0.0, 1.0, "region order: candidate's against the references'"),
+        Column("wds", 0.0, 1.0, "region weights: candidate's against the references'"),
+        Column("scan_similarity", -np.inf, np.inf, "image-caption score, no references needed"),
+    )
+    modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
+    identity: ClassVar[float | None] = 0.75
+    empty: ClassVar[float] = float("nan")
+
+    def __post_init__(self) -> None:
+        if self.profile not in ("paper", "release"):
+            raise UsageError(f"tiger: profile is 'paper' or 'release', not {self.profile!r}")
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """The grounding model, and the backbones where regions must be extracted."""
+        needed = (self.model,) if self.model in assets.known() else ()
+        if self.regions is None and settings.get().regions is None:
+            needed += _backbones()
+        return needed
+
+    def prepare(self, samples: CaptionSet) -> None:
+        """Find every image without region features before any work is done."""
+        images = [image for image in samples.images if image is not None]
+        store = self._store()
+        add = getattr(store, "add", None)
+        if add is not None:
+            add(images)
+        else:
+            require(store, images)
+
+    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+        """One row of the four columns per sample; an image's texts are grounded once."""
+        from captious.models.grounding import check_dimensions
+
+        model, store = self._model(), self._store()
+        check_dimensions(model, store)
+        rows = np.full((len(samples), len(self.columns)), np.nan)
+        reasons: dict[int, str] = {}
+        by_image: dict[str, list[int]] = {}
+        for row, image in enumerate(samples.images):
+            if image is None:
+                reasons[row] = "the sample names no image"
+            elif samples.reference_counts[row] == 0:
+                reasons[row] = "no references"
+            elif image not in store:
+                reasons[row] = f"no region features of image {image!r}"
+            else:
+                by_image.setdefault(image, []).append(row)
+        captions, references = samples.captions(), samples.references()
+        images = list(by_image)
+        for begin in range(0, len(images), _IMAGES_AT_ONCE):
+            some = images[begin : begin + _IMAGES_AT_ONCE]
+            texts = dict.fromkeys(
+                text
+                for image in some
+                for row in by_image[image]
+                for text in (captions[row], *references[row])
+            )
+            words = dict(zip(texts, model.words(list(texts)), strict=True))
+            for image in some:
+                mine = by_image[image]
+                rows[mine] = self._image(
+                    model,
+                    store[image],
+                    [captions[row] for row in mine],
+                    [references[row] for row in mine],
+                    words,
+                )
+        scored = [row for mine in by_image.values() for row in mine]
+        unknown = sum(model.unknown(captions[row]) > 0 for row in scored)
+        empty = sum(not captions[row].strip() for row in scored)
+        notes = {
+            "captions with words unknown to the grounding model": unknown,
+            "empty captions": empty,
+        }
+        return Stats(rows, reasons, {text: count for text, count in notes.items() if count})
+
+    def explain(self, sample: Sample, context: Any) -> Explanation:
+        """Which regions candidate and references look at, and through which words."""
+        from captious.metrics.tiger_explain import explain
+
+        store = self._store()
+        if sample.image is None or sample.image not in store:
+            raise InputError(f"no region features of image {sample.image!r}")
+        return explain(self, self._model(), store[sample.image], sample)
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Model, weights, features."""
+        model = self._model()
+        return {
+            "model": Path(self.model).name,
+            "weights": model.identity,
+            "features": self._store().source,
+            "lambda": f"{model.smooth:g}",
+        }
+
+    def compare(self, reference: Floats, candidate: Floats) -> Floats:
+        """TIGEr, RRS, WDS of grounding vectors ``[m, n]``."""
+        if self.clip:
+            reference, candidate = np.maximum(reference, 0), np.maximum(candidate, 0)
+        rrs = region_rank_similarity(reference, candidate, scaled=self.profile == "release")
+        divergence, length = weight_distribution_parts(reference, candidate)
+        wds = sigmoid(-self.tau * (divergence + length))
+        return np.column_stack([(rrs + wds) / 2, rrs, wds])
+
+    def _image(
+        self,
+        model: GroundingModel,
+        regions: Any,
+        captions: list[str],
+        references: list[list[str]],
+        words: dict[str, Any],
+    ) -> Floats:
+        """Columns of all captions of one image."""
+        from captious.models.grounding import grounding_vectors, stack
+
+        texts = list(dict.fromkeys([*captions, *(r for some in references for r in some)]))
+        place = {text: number for number, text in enumerate(texts)}
+        block, lengths = stack([words[text] for text in texts])
+        vectors = model.regions(regions)
+        ground = grounding_vectors(model, vectors, block, lengths, self.profile == "paper")
+        ground = ground.numpy().astype(np.float64)
+        similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
+        candidate = ground[[place[text] for text in captions]]
+        reference = np.stack(
+            [ground[[place[text] for text in some]].mean(axis=0) for some in references]
+        )
+        own = similar[[place[text] for text in captions]]
+        return np.column_stack([self.compare(reference, candidate), own])
+
+    def _model(self) -> GroundingModel:
+        from captious.models.grounding import load
+
+        return load(self.model, self.vocabulary)
+
+    def _store(self) -> RegionStore:
+        named = self.regions or settings.get().regions
+        return _open(str(named)) if named else _cached(str(settings.get().cache_dir))
+
+
+def _backbones() -> tuple[str, ...]:
+    from captious.evidence.extract import DEFAULT_BACKBONES
+
+    return DEFAULT_BACKBONES
+
+
+@lru_cache(maxsize=8)
+def _open(path: str) -> RegionStore:
+    from captious.evidence.region_formats import open_regions
+
+    return open_regions(path)
+
+
+@lru_cache(maxsize=8)
+def _cached(folder: str) -> RegionStore:
+    from captious.evidence.extract import CachedRegions, extractor
+
+    return CachedRegions(extractor())

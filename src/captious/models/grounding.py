@@ -1,0 +1,215 @@
+"""Grounding models: whatever gives a vector per image region and a vector per word.
+
+TIGEr asks three things of such a model: region vectors of an image, word vectors of captions, and
+how strongly each region attends to each word. SCAN is the model of the paper;
+any transformers model of the CLIP kind, applied to region crops, is the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from captious import assets, settings
+from captious.errors import InputError, UsageError
+from captious.evidence.regions import RegionSet, RegionStore
+from captious.models import scan
+from captious.text import treebank
+
+DEFAULT = "scan-flickr8k"
+_TEXTS_AT_ONCE = 512
+
+
+class GroundingModel(Protocol):
+    """What TIGEr needs of a model."""
+
+    name: str
+    identity: str
+    img_dim: int
+    features: str
+    smooth: float
+
+    def regions(self, regions: RegionSet) -> Tensor:
+        """Region vectors ``[n, d]``."""
+        ...
+
+    def tokens(self, text: str) -> list[str]:
+        """The words that have a vector, in order."""
+        ...
+
+    def unknown(self, text: str) -> int:
+        """Number of words of a text that the model does not know."""
+        ...
+
+    def words(self, texts: Sequence[str]) -> list[Tensor]:
+        """Word vectors ``[m, d]`` of each text."""
+        ...
+
+    def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """The model's own image-caption score of one image (``[n, d]``) with each caption."""
+        ...
+
+
+class ScanGrounding:
+    """SCAN with its vocabulary."""
+
+    def __init__(self, path: Path, vocabulary: Path | None, name: str) -> None:
+        self.model, self.vocabulary = scan.load(path, vocabulary)
+        self.name = name
+        weights = path / "model.safetensors" if path.is_dir() else path
+        self.identity = assets.digest(weights)[:12]
+        self.img_dim = self.model.config.img_dim
+        self.smooth = self.model.config.lambda_softmax
+        self.features = scan.features_of(path) if path.is_dir() else ""
+        self.model.requires_grad_(False)
+
+    def regions(self, regions: RegionSet) -> Tensor:
+        """Region vectors of one image."""
+        import numpy as np
+
+        with torch.inference_mode():
+            return self.model.image(torch.from_numpy(np.array(regions.features, np.float32)))
+
+    def tokens(self, text: str) -> list[str]:
+        """Words with the start and end marks, which take part in the attention."""
+        return ["<start>", *treebank.split(text.lower()), "<end>"]
+
+    def unknown(self, text: str) -> int:
+        """Words outside the vocabulary."""
+        return sum(word not in self.vocabulary for word in self.tokens(text))
+
+    def words(self, texts: Sequence[str]) -> list[Tensor]:
+        """Word vectors of each text; a text's vectors do not depend on its neighbours."""
+        ids = [self.vocabulary.encode(self.tokens(text)[1:-1]) for text in texts]
+        found: list[Tensor] = [torch.empty(0)] * len(ids)
+        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        with torch.inference_mode():
+            for begin in range(0, len(order), _TEXTS_AT_ONCE):
+                rows = order[begin : begin + _TEXTS_AT_ONCE]
+                padded, lengths = scan.pad([ids[row] for row in rows])
+                vectors = self.model.text(padded, lengths)
+                for row, one, length in zip(rows, vectors, lengths.tolist(), strict=True):
+                    found[row] = one[:length].clone()
+        return found
+
+    def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """SCAN's score, in the direction the model was trained in."""
+        with torch.inference_mode():
+            return self.model.similarity(regions[None], words, lengths)[0]
+
+
+class ClipGrounding:
+    """A CLIP-type model: region features are its image vectors of the crops.
+
+    Such features come from ``captious regions PHOTOS -o REGIONS --clip PATH``. Word vectors are the
+    text tower's states, each put through the text projection.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        self.tokeniser = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        self.model: Any = AutoModel.from_pretrained(path, local_files_only=True).eval()
+        if not hasattr(self.model, "text_projection"):
+            raise InputError(f"{path}: not a model of the CLIP kind (no text projection)")
+        self.name, self.smooth = name, 9.0
+        weights = path / "model.safetensors"
+        self.identity = assets.digest(weights)[:12] if weights.exists() else "unknown"
+        self.img_dim = int(self.model.config.projection_dim)
+        self.features = f"clip:{path.name}"
+
+    def regions(self, regions: RegionSet) -> Tensor:
+        """The stored crop vectors at unit length."""
+        import numpy as np
+
+        return scan.unit(torch.from_numpy(np.array(regions.features, np.float32)))
+
+    def tokens(self, text: str) -> list[str]:
+        """Word pieces with the tokeniser's marks."""
+        ids = self.tokeniser(text, truncation=True)["input_ids"]
+        return list(self.tokeniser.convert_ids_to_tokens(ids))
+
+    def unknown(self, text: str) -> int:
+        """Word pieces cover every text."""
+        return 0
+
+    def words(self, texts: Sequence[str]) -> list[Tensor]:
+        """Projected states of every piece."""
+        found = []
+        with torch.inference_mode():
+            for text in texts:
+                batch = self.tokeniser(text, truncation=True, return_tensors="pt")
+                states = self.model.text_model(**batch).last_hidden_state[0]
+                found.append(scan.unit(self.model.text_projection(states)))
+        return found
+
+    def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+        """Cosine of the whole photograph (region 0) with the caption's last state."""
+        last = words[torch.arange(len(words)), lengths - 1]
+        return last @ regions[0]
+
+
+def grounding_vectors(
+    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+) -> Tensor:
+    """``[captions, n]``: section 2 of the paper; ``clipped`` rectifies hard, as the paper writes it."""
+    with torch.inference_mode():
+        weights, dots = attention(model, regions, words, lengths, clipped)
+        attended = weights @ words
+        length = regions.norm(dim=-1)[None] * attended.norm(dim=-1)
+        return (weights * dots).sum(-1) / length.clamp(min=scan.EPS)
+
+
+def attention(
+    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+) -> tuple[Tensor, Tensor]:
+    """Attention of regions over words, and their dot products: ``[captions, regions, words]``."""
+    dots = torch.einsum("nd,cld->cnl", regions, words)
+    mask = scan.word_mask(lengths, words.shape[1])
+    scores = dots.clamp(min=0) if clipped else dots
+    return scan.word_attention(scores, mask, model.smooth, "clipped_l2norm"), dots
+
+
+def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Word vectors of several captions in one padded block."""
+    lengths = torch.tensor([len(one) for one in words])
+    block = words[0].new_zeros(len(words), int(lengths.max()), words[0].shape[1])
+    for row, one in enumerate(words):
+        block[row, : len(one)] = one
+    return block, lengths
+
+
+@lru_cache(maxsize=4)
+def _load(name: str, path: str, vocabulary: str | None) -> GroundingModel:
+    threads = settings.get().threads
+    if threads and torch.get_num_threads() > threads:
+        torch.set_num_threads(threads)
+    if name.startswith("clip:"):
+        return ClipGrounding(Path(path), name)
+    return ScanGrounding(Path(path), Path(vocabulary) if vocabulary else None, name)
+
+
+def load(name: str = DEFAULT, vocabulary: str | None = None) -> GroundingModel:
+    """A model by asset name, by path (our folder or an original checkpoint), or ``clip:PATH``."""
+    if name.startswith("clip:"):
+        return _load(name, name.removeprefix("clip:"), None)
+    if name in assets.known():
+        return _load(name, str(assets.resolve(name, wanted_by="tiger")), vocabulary)
+    if not Path(name).exists():
+        raise UsageError(f"no grounding model is called {name!r}, and there is no such path")
+    return _load(Path(name).name, name, vocabulary)
+
+
+def check_dimensions(model: GroundingModel, store: RegionStore) -> None:
+    """Features of another kind than the model was trained on would give nonsense."""
+    if store.dim != model.img_dim:
+        wants = f" ({model.features})" if model.features else ""
+        raise InputError(
+            f"the grounding model {model.name!r} wants region features of length "
+            f"{model.img_dim}{wants}; these are of length {store.dim} ({store.source})"
+        )

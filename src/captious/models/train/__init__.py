@@ -1,0 +1,1 @@
+"""Trainers of the models that captious ships or lets its users train."""
