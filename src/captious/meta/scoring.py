@@ -1,0 +1,241 @@
+"""Scores of judged captions: by registered metrics, or by a function of the user's.
+
+What cannot be scored stays in the result with its reason. Scores of registered metrics are kept in
+the cache folder, under a key of everything that they can depend on: captions, references, the
+metric's parameters, the code of captious, the files of its assets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import captious
+from captious import assets, registry, settings
+from captious._version import __version__
+from captious.engine.plan import steps_for
+from captious.engine.run import fingerprint, run
+from captious.errors import CaptiousError, InputError, UsageError
+from captious.io import files
+from captious.metrics.base import Metric
+from captious.types import CaptionSet, Floats
+
+_CODE = ("metrics", "text", "models", "evidence", "learned", "engine")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One column of scores, turned so that higher is better.
+
+    Attributes:
+        name: the column.
+        values: one per caption; NaN where it could not be scored.
+        signature: how they were made.
+        reason: why there are none at all, if so.
+        unscored: reason -> number of captions.
+        notes: remark -> number of captions.
+    """
+
+    name: str
+    values: Floats
+    signature: str = ""
+    reason: str = ""
+    unscored: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+class Scorer:
+    """Scores caption sets with a fixed list of metrics.
+
+    Args:
+        metrics: names or specs; ``all`` (or None) takes every registered metric; a path with a
+            function (``my.py:score``) takes that function.
+        store: whether scores are kept in the cache folder.
+    """
+
+    def __init__(self, metrics: str | Iterable[str] | None = None, store: bool = True) -> None:
+        texts = ["all"] if metrics is None else [metrics] if isinstance(metrics, str) else metrics
+        self.functions: list[tuple[str, Callable[..., Any]]] = []
+        self.steps: list[tuple[Metric, str, tuple[str, ...], tuple[str, ...]]] = []
+        plain: list[str] = []
+        for text in texts:
+            if ".py:" in text:
+                self.functions.append((text.rpartition(":")[2], user_function(text)))
+            elif text == "all":
+                plain += registry.names()
+            else:
+                plain.append(text)
+        for step in steps_for(plain) if plain else []:
+            form = registry.text_form(step.metric)
+            columns = tuple(c.name for c in step.columns)
+            # Other parameters are always shown: cider_d and cider_d(by='row') differ.
+            names = tuple(c + form[len(step.metric.name) :] for c in columns)
+            self.steps.append((step.metric, form, columns, names))
+        self.store = store
+        self._memo: dict[tuple[str, str], list[Scores]] = {}
+
+    def __call__(self, samples: CaptionSet) -> dict[str, Scores]:
+        """Return the columns, in the order of the metrics."""
+        data = fingerprint(samples)
+        out: list[Scores] = []
+        for metric, form, columns, names in self.steps:
+            if (data, form) not in self._memo:
+                self._memo[data, form] = self._metric(metric, form, samples, data)
+            found = {s.name: s for s in self._memo[data, form]}
+            out += [replace(found[c], name=n) for c, n in zip(columns, names, strict=True)]
+        out += [_call(name, function, samples) for name, function in self.functions]
+        return {s.name: s for s in out}
+
+    def _metric(
+        self, metric: Metric, form: str, samples: CaptionSet, data: str
+    ) -> list[Scores]:
+        """Return all columns of one metric, under their own names."""
+        path = _path(metric, form, data) if self.store else None
+        if path is not None and path.exists():
+            return _read(path)
+        try:
+            table = run(samples, [metric], resamples=0)
+        except CaptiousError as err:
+            why = " ".join(str(err).split()).removeprefix(
+                "nothing was scored, because something is missing: - "
+            )
+            empty = np.full(len(samples), np.nan)
+            return [Scores(c.name, empty, reason=why) for c in metric.columns]
+        found = []
+        for column, values in table.values.items():
+            sign = 1.0 if table.columns[column].higher_is_better else -1.0
+            why_not = Counter(u.reason for u in table.unscored if u.column == column)
+            found.append(Scores(
+                column, sign * values, table.signatures[column], unscored=dict(why_not),
+                notes=table.notes,
+            ))
+        if path is not None:
+            _write(path, found)
+        return found
+
+
+# -- kept scores ----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """Return a digest of the code that scores depend on."""
+    digest = hashlib.sha256(__version__.encode())
+    root = Path(captious.__file__).parent
+    for folder in _CODE:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _path(metric: Metric, form: str, data: str) -> Path | None:
+    """Return where scores are kept, or None where an asset is missing."""
+    named = []
+    for name in metric.assets:
+        try:
+            found = assets.resolve(name, wanted_by=metric.name)
+        except CaptiousError:
+            return None
+        stat = found.stat()
+        named.append((name, str(found), stat.st_size, stat.st_mtime_ns))
+    key = json.dumps([data, form, _code(), named, str(settings.get().regions)])
+    name = f"{metric.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
+    return settings.get().cache_dir / "meta" / name
+
+
+def _write(path: Path, found: list[Scores]) -> None:
+    said = [[s.name, s.signature, s.unscored, s.notes] for s in found]
+    with files.replacing(path, "wb") as file:
+        np.savez(file, values=np.array([s.values for s in found]),
+                 said=np.frombuffer(json.dumps(said).encode(), np.uint8))
+
+
+def _read(path: Path) -> list[Scores]:
+    with np.load(path, allow_pickle=False) as file:
+        said = json.loads(bytes(file["said"]))
+        return [
+            Scores(name, values, signature, unscored=unscored, notes=notes)
+            for values, (name, signature, unscored, notes) in zip(
+                file["values"], said, strict=True
+            )
+        ]
+
+
+# -- a user's own function ---------------------------------------------------------------------------
+
+
+def user_function(text: str) -> Callable[..., Any]:
+    """Return the function that ``path.py:name`` names; the file is run, as the user asks for."""
+    where, _, name = text.rpartition(":")
+    path = Path(where)
+    if not path.is_file():
+        raise UsageError(f"there is no file {path} (from {text!r})")
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be loaded as Python")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(f"{path} has no function {name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def _call(name: str, function: Callable[..., Any], samples: CaptionSet) -> Scores:
+    """Call ``f(captions, references, ...)`` once, or ``f(caption, references, ...)`` per row.
+
+    Which of the two is told by the name of the first parameter; ``images`` or ``image``,
+    ``objects`` are handed over if the function asks for them by name.
+    """
+    wanted = list(inspect.signature(function).parameters)
+    if not wanted:
+        raise UsageError(f"{name}() takes no argument; it must take captions and references")
+    columns: dict[str, list[Any]] = {
+        "references": samples.references(),
+        "images": samples.images.tolist(),
+        "objects": (samples.objects.tolist() if samples.objects is not None
+                    else [None] * len(samples)),
+    }
+    one = wanted[0] in ("caption", "candidate", "prediction", "sentence", "text")
+    columns["image"] = columns["images"]
+    for other in ("refs", "reference", "mult_references", "targets"):
+        columns[other] = columns["references"]
+    unknown = [
+        w for w in wanted[1:]
+        if w not in columns
+        and inspect.signature(function).parameters[w].default is inspect.Parameter.empty
+    ]
+    if unknown:
+        raise UsageError(
+            f"{name}() wants {unknown[0]!r}; captious can give: references, images, objects"
+        )
+    given = {w: columns[w] for w in wanted[1:] if w in columns}
+    captions = samples.captions()
+    if one:
+        result = [
+            function(c, **{k: v[i] for k, v in given.items()}) for i, c in enumerate(captions)
+        ]
+    else:
+        result = function(captions, **given)
+    try:
+        values = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}() must return one number per caption") from None
+    if values.shape != (len(samples),):
+        raise InputError(
+            f"{name}() must return one number per caption: {len(samples):,} are wanted, "
+            f"its result has the shape {values.shape}"
+        )
+    gone = int(np.isnan(values).sum())
+    return Scores(name, values, f"{name}|user function|captious:{__version__}",
+                  unscored={"the function gave NaN": gone} if gone else {})
