@@ -12,16 +12,17 @@ The search imitates the reference program to the last tie, including its peculia
 one-word match weighs nothing while searching (half a point, cut to an integer), and the distance
 of a tried match is charged to the state that it was tried from, not to the new state.
 
-numba is imported with this module, so import it on use.
+The functions are plain Python. ``engine`` gives them compiled with numba when there is much to do.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from captious.metrics._jit import Kernels
 
 BEAM: Final = 40
 STAGES: Final = 4
@@ -37,10 +38,8 @@ _RANK, _DISTANCE, _NEXT, _LAST, _TRAIL = range(5)
 _POINT: Final = 1 << 32  # a point of weight outranks any number of chunks
 
 Array = npt.NDArray[Any]
-jit = numba.njit(cache=True, nogil=True)
 
 
-@jit
 def _related(mask: Array, bounds: Array, targets: Array, a: int, b: int) -> int:
     """Return the place of b among the sorted targets of a, or -1.
 
@@ -58,7 +57,6 @@ def _related(mask: Array, bounds: Array, targets: Array, a: int, b: int) -> int:
     return low if low < bounds[a + 1] and targets[low] == b else -1
 
 
-@jit
 def _grow(table: Array, needed: int) -> Array:
     """Return the table, or a larger copy of it if ``needed`` rows do not fit."""
     if needed <= len(table):
@@ -68,7 +66,15 @@ def _grow(table: Array, needed: int) -> Array:
     return larger
 
 
-@jit
+def _add(
+    matches: Array, n: int, start: int, length: int, other: int, other_length: int, stage: int
+) -> int:
+    """Write the n-th match; return the number of matches."""
+    matches[n, _START], matches[n, _LENGTH], matches[n, _STAGE] = start, length, stage
+    matches[n, _OTHER], matches[n, _OTHER_LENGTH] = other, other_length
+    return n + 1
+
+
 def _sort_rows(rows: Array, start: int, end: int) -> None:
     """Sort rows by their first three columns (few rows; insertion keeps it stable)."""
     for i in range(start + 1, end):
@@ -88,7 +94,6 @@ def _sort_rows(rows: Array, start: int, end: int) -> None:
             k -= 1
 
 
-@jit
 def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Array:
     """List the matches of each reference position in the order in which they are tried.
 
@@ -102,40 +107,40 @@ def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Arra
     pair_mask, pair_bounds, pair_targets, pair_ranks = lex[10], lex[11], lex[12], lex[13]
     words1 = ids[offsets[hyp] : offsets[hyp + 1]]
     words2 = ids[offsets[ref] : offsets[ref + 1]]
-    same = len(words1) == len(words2)
-    if same:
-        for j in range(len(words2)):
-            if key[words1[j]] != key[words2[j]]:
-                same = False
-                break
+    n1, n2 = len(words1), len(words2)
+    same = n1 == n2
+    for j in range(n2 if same else 0):
+        same = same and key[words1[j]] == key[words2[j]]
     span1, end1 = span_bounds[hyp], span_bounds[hyp + 1]
     span2, end2 = span_bounds[ref], span_bounds[ref + 1]
     forward = np.empty((16, 5), np.int64)
     backward = np.empty((16, 5), np.int64)
+    stems = np.empty(n1, np.int64)
+    synonyms = np.empty(n1, np.int64)
     n = 0
-    for j in range(len(words2)):
+    for j in range(n2):
         first[j] = n
-        matches = _grow(matches, n + 3 * len(words1))
+        matches = _grow(matches, n + 3 * n1)
         b = words2[j]
-        for i in range(len(words1)):
-            if key[words1[i]] == key[b]:
-                matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
-                matches[n, 4] = EXACT
-                n += 1
+        key2, stem2 = key[b], stem[b]
+        like, near = 0, 0
+        for i in range(n1):
+            a = words1[i]
+            if key[a] == key2:
+                n = _add(matches, n, j, 1, i, 1, EXACT)
+            elif not same:
+                if stem[a] == stem2:
+                    stems[like] = i
+                    like += 1
+                if _related(syn_mask, syn_bounds, syn_words, b, a) >= 0:
+                    synonyms[near] = i
+                    near += 1
+        for k in range(like):
+            n = _add(matches, n, j, 1, stems[k], 1, STEM)
+        for k in range(near):
+            n = _add(matches, n, j, 1, synonyms[k], 1, SYNONYM)
         if same:
             continue
-        for i in range(len(words1)):
-            if stem[words1[i]] == stem[b] and key[words1[i]] != key[b]:
-                matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
-                matches[n, 4] = STEM
-                n += 1
-        if syn_mask[b]:
-            for i in range(len(words1)):
-                a = words1[i]
-                if key[a] != key[b] and _related(syn_mask, syn_bounds, syn_words, b, a) >= 0:
-                    matches[n, 0], matches[n, 1], matches[n, 2], matches[n, 3] = j, 1, i, 1
-                    matches[n, 4] = SYNONYM
-                    n += 1
         found, back = 0, 0
         while span2 < end2 and spans[span2, 0] == j:
             length, phrase = spans[span2, 1], spans[span2, 2]
@@ -159,18 +164,15 @@ def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Arra
             _sort_rows(backward, 0, back)
             matches = _grow(matches, n + found + back)
             for k in range(found):
-                matches[n, 0], matches[n, 1], matches[n, 2] = j, forward[k, 0], forward[k, 2]
-                matches[n, 3], matches[n, 4] = forward[k, 3], PARAPHRASE
-                n += 1
+                length, i, other_length = forward[k, 0], forward[k, 2], forward[k, 3]
+                n = _add(matches, n, j, length, i, other_length, PARAPHRASE)
             for k in range(back):
-                matches[n, 0], matches[n, 1], matches[n, 2] = j, backward[k, 3], backward[k, 0]
-                matches[n, 3], matches[n, 4] = backward[k, 1], PARAPHRASE
-                n += 1
-    first[len(words2)] = n
+                i, other_length, length = backward[k, 0], backward[k, 1], backward[k, 3]
+                n = _add(matches, n, j, length, i, other_length, PARAPHRASE)
+    first[n2] = n
     return matches
 
 
-@jit
 def _fix(matches: Array, first: Array, n1: int, n2: int, chosen: Array, used: Array) -> None:
     """Choose in advance every match that nothing else competes with.
 
@@ -202,7 +204,6 @@ def _fix(matches: Array, first: Array, n1: int, n2: int, chosen: Array, used: Ar
                 used[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
 
 
-@jit
 def _weight(matches: Array, m: int) -> int:
     """Return the points of a match in the search, each side cut to an integer."""
     if matches[m, _STAGE] == EXACT:
@@ -210,42 +211,36 @@ def _weight(matches: Array, m: int) -> int:
     return (matches[m, _LENGTH] >> 1) + (matches[m, _OTHER_LENGTH] >> 1)
 
 
-@jit
-def _step(state: Array, matches: Array, m: int) -> tuple[int, int, int]:
-    """Return rank, next reference position and hypothesis end of a state after a match."""
-    rank = state[_RANK] - _weight(matches, m) * _POINT
-    if state[_LAST] != -1 and state[_LAST] != matches[m, _OTHER]:
-        rank += 1
-    end = matches[m, _OTHER] + matches[m, _OTHER_LENGTH]
-    return rank, matches[m, _START] + matches[m, _LENGTH], end
+def _ranked(rank: int, last: int, matches: Array, m: int) -> int:
+    """Return the rank of a state after a match: points gained, a chunk more if there is a break."""
+    rank -= _weight(matches, m) * _POINT
+    return rank + 1 if last != -1 and last != matches[m, _OTHER] else rank
 
 
-@jit
-def _enter(
-    beam: Array, parents: Array, size: int, new: tuple[int, int, int, int, int], by: int, m: int
-) -> int:
-    """Put a state into the sorted beam, behind its equals; the worst drops out of a full beam."""
-    rank, distance = new[0], new[1]
+def _enter(beam: Array, size: int, rank: int, distance: int, by: int, m: int) -> int:
+    """Put a candidate into the sorted beam, behind its equals; return the new size.
+
+    A candidate is (rank, distance, state that it comes from, match or -1). The worst one drops out
+    of a full beam.
+    """
     if size == BEAM:
-        worst = beam[BEAM - 1]
-        if rank > worst[0] or (rank == worst[0] and distance >= worst[1]):
+        if rank > beam[BEAM - 1, 0] or (
+            rank == beam[BEAM - 1, 0] and distance >= beam[BEAM - 1, 1]
+        ):
             return size
         size -= 1
     k = size
     while k > 0 and (
         rank < beam[k - 1, 0] or (rank == beam[k - 1, 0] and distance < beam[k - 1, 1])
     ):
-        for c in range(5):
-            beam[k, c] = beam[k - 1, c]
-        parents[k, 0], parents[k, 1] = parents[k - 1, 0], parents[k - 1, 1]
+        beam[k, 0], beam[k, 1], beam[k, 2], beam[k, 3] = (
+            beam[k - 1, 0], beam[k - 1, 1], beam[k - 1, 2], beam[k - 1, 3],
+        )  # fmt: skip
         k -= 1
-    for c in range(5):
-        beam[k, c] = new[c]
-    parents[k, 0], parents[k, 1] = by, m
+    beam[k, 0], beam[k, 1], beam[k, 2], beam[k, 3] = rank, distance, by, m
     return size + 1
 
 
-@jit
 def _free(matches: Array, m: int, used: Array, taken: Array) -> bool:
     """Tell whether a match touches no used word on either side."""
     for k in range(1, matches[m, _LENGTH]):
@@ -257,7 +252,6 @@ def _free(matches: Array, m: int, used: Array, taken: Array) -> bool:
     return True
 
 
-@jit
 def _search(matches: Array, first: Array, n1: int, n2: int, chosen: Array) -> None:
     """Find the best set of matches; it is written into ``chosen``."""
     width = (n1 + 63) >> 6
@@ -272,70 +266,72 @@ def _search(matches: Array, first: Array, n1: int, n2: int, chosen: Array) -> No
             rivals = True
     if not rivals:
         return
-    beam = np.zeros((BEAM, 5), np.int64)
+    states = np.zeros((BEAM, 5), np.int64)
     after = np.zeros((BEAM, 5), np.int64)
     used = np.zeros((BEAM, width), np.uint64)
     used_after = np.zeros((BEAM, width), np.uint64)
-    parents = np.zeros((BEAM, 2), np.int64)
+    beam = np.empty((BEAM, 4), np.int64)
     trail = np.empty((BEAM * n2 + 1, 2), np.int64)  # (trail before, match)
     trail[0, 0], trail[0, 1] = -1, -1
     trails = 1
     used[0] = start
-    beam[0, _LAST] = -1
+    states[0, _LAST] = -1
     size = 1
     for j in range(n2):
+        fixed = chosen[j]
         grown = 0
         for s in range(size):
-            state = beam[s]
-            rank, distance = state[_RANK], state[_DISTANCE]
-            if j < state[_NEXT]:  # inside a longer match
-                same = (rank, distance, state[_NEXT], state[_LAST], state[_TRAIL])
-                grown = _enter(after, parents, grown, same, s, -1)
+            rank, distance = states[s, _RANK], states[s, _DISTANCE]
+            if j < states[s, _NEXT]:  # inside a longer match
+                grown = _enter(beam, grown, rank, distance, s, -1)
                 continue
-            m = chosen[j]
-            if m >= 0:
-                rank, place, end = _step(state, matches, m)
-                distance += abs(j - matches[m, _OTHER])
-                fixed = (rank, distance, place, end, state[_TRAIL])
-                grown = _enter(after, parents, grown, fixed, s, -1)
+            last = states[s, _LAST]
+            if fixed >= 0:
+                rank = _ranked(rank, last, matches, fixed)
+                distance += abs(j - matches[fixed, _OTHER])
+                grown = _enter(beam, grown, rank, distance, s, fixed)
                 continue
             for m in range(first[j], first[j + 1]):
                 if _free(matches, m, used[s], taken):
-                    new, place, end = _step(state, matches, m)
-                    tried = (new, distance, place, end, state[_TRAIL])
-                    grown = _enter(after, parents, grown, tried, s, m)
+                    grown = _enter(beam, grown, _ranked(rank, last, matches, m), distance, s, m)
                     distance += abs(j - matches[m, _OTHER])
-            if state[_LAST] != -1:
-                rank += 1
-            skipped = (rank, distance, j + 1, -1, state[_TRAIL])
-            grown = _enter(after, parents, grown, skipped, s, -1)
+            grown = _enter(beam, grown, rank + (last != -1), distance, s, -1)
         for s in range(grown):
-            by, m = parents[s, 0], parents[s, 1]
-            used_after[s] = used[by]
+            by, m = beam[s, 2], beam[s, 3]
+            after[s, _RANK], after[s, _DISTANCE] = beam[s, 0], beam[s, 1]
+            after[s, _NEXT], after[s, _LAST] = states[by, _NEXT], states[by, _LAST]
+            after[s, _TRAIL] = states[by, _TRAIL]
+            for k in range(width):
+                used_after[s, k] = used[by, k]
             if m >= 0:
-                for i in range(matches[m, _OTHER], matches[m, _OTHER] + matches[m, _OTHER_LENGTH]):
-                    used_after[s, i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-                trail[trails, 0], trail[trails, 1] = after[s, _TRAIL], m
-                after[s, _TRAIL] = trails
-                trails += 1
-        beam, after = after, beam
+                end = matches[m, _OTHER] + matches[m, _OTHER_LENGTH]
+                after[s, _NEXT], after[s, _LAST] = j + matches[m, _LENGTH], end
+                if m != fixed:
+                    for i in range(matches[m, _OTHER], end):
+                        used_after[s, i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+                    trail[trails, 0], trail[trails, 1] = after[s, _TRAIL], m
+                    after[s, _TRAIL] = trails
+                    trails += 1
+            elif j >= after[s, _NEXT]:
+                after[s, _NEXT], after[s, _LAST] = j + 1, -1
+        states, after = after, states
         used, used_after = used_after, used
         size = grown
     best = 0
     for s in range(size):
-        if beam[s, _LAST] != -1:
-            beam[s, _RANK] += 1
-        if beam[s, _RANK] < beam[best, _RANK] or (
-            beam[s, _RANK] == beam[best, _RANK] and beam[s, _DISTANCE] < beam[best, _DISTANCE]
+        if states[s, _LAST] != -1:
+            states[s, _RANK] += 1
+        if states[s, _RANK] < states[best, _RANK] or (
+            states[s, _RANK] == states[best, _RANK]
+            and states[s, _DISTANCE] < states[best, _DISTANCE]
         ):
             best = s
-    at = beam[best, _TRAIL]
+    at = states[best, _TRAIL]
     while trail[at, 1] >= 0:
         chosen[matches[trail[at, 1], _START]] = trail[at, 1]
         at = trail[at, 0]
 
 
-@jit
 def score(row: Array) -> float:
     """Return METEOR of a row of statistics, or of a sum of rows.
 
@@ -359,7 +355,6 @@ def score(row: Array) -> float:
     return max(mean * (1.0 - GAMMA * fragments**BETA), 0.0)
 
 
-@jit
 def _count(lex: Any, hyp: int, ref: int, matches: Array, chosen: Array, row: Array) -> None:
     """Fill a row of statistics from the chosen matches."""
     ids, offsets, function = lex[0], lex[1], lex[4]
@@ -395,7 +390,6 @@ def _count(lex: Any, hyp: int, ref: int, matches: Array, chosen: Array, row: Arr
     row[23] = 0.0 if whole else chunks  # a perfect pair adds no chunk to the corpus
 
 
-@jit
 def score_rows(
     lex: Any, captions: Array, references: Array, bounds: Array, rows: Array, best: Array,
     alignment: Array,
@@ -438,51 +432,12 @@ def score_rows(
     return kept
 
 
-@jit
-def mark_phrases(ids: Array, offsets: Array, labels: Array, children: Array, seen: Array) -> None:
-    """Mark every node of the phrase trie that a span of any sentence reaches."""
-    for s in range(len(offsets) - 1):
-        for start in range(offsets[s], offsets[s + 1]):
-            node = 0
-            for t in range(start, offsets[s + 1]):
-                node = _child(labels, children, node, ids[t])
-                if node == 0:
-                    break
-                seen[node] = True
-
-
-@jit
-def list_phrases(
-    ids: Array, offsets: Array, labels: Array, children: Array, number: Array, spans: Array,
-    bounds: Array,
-) -> Array:  # fmt: skip
-    """Return (start, length, phrase) of all spans whose node has a number, sentence by sentence."""
-    n = 0
-    for s in range(len(offsets) - 1):
-        bounds[s] = n
-        for start in range(offsets[s], offsets[s + 1]):
-            node = 0
-            for t in range(start, offsets[s + 1]):
-                node = _child(labels, children, node, ids[t])
-                if node == 0:
-                    break
-                if number[node] >= 0:
-                    spans = _grow(spans, n + 1)
-                    spans[n, 0], spans[n, 1] = start - offsets[s], t - start + 1
-                    spans[n, 2] = number[node]
-                    n += 1
-    bounds[len(offsets) - 1] = n
-    return spans[:n]
-
-
-@jit
-def _child(labels: Array, children: Array, node: int, word: int) -> int:
-    """Extend a phrase by a word; 0 if the table has no such beginning."""
-    low, high = children[node], children[node + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if labels[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low + 1 if low < children[node + 1] and labels[low] == word else 0
+# Work is counted in word pairs.
+engine = Kernels(
+    globals(),
+    (
+        "_related", "_grow", "_add", "_sort_rows", "_collect", "_fix", "_weight", "_ranked",
+        "_enter", "_free", "_search", "score", "_count", "score_rows",
+    ),
+    small=20_000,
+)  # fmt: skip

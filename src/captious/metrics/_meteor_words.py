@@ -10,11 +10,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious.metrics import _meteor_phrases
 from captious.text import meteor_norm, porter2, tokens
 from captious.text.paraphrase import Paraphrases
 from captious.text.synsets import WordTables
@@ -88,9 +90,9 @@ def _normalised(
     ids[odd_token] = flat
     ids[~odd_token] = table.ids[~odd[table.rows]]
     # Drop words that only occurred before normalising.
-    kept, ids = np.unique(ids, return_inverse=True)
-    vocabulary = list(numbers)
-    return [vocabulary[w] for w in kept.tolist()], ids.astype(np.int32), offsets
+    kept = np.bincount(ids, minlength=len(numbers)) > 0
+    place = np.cumsum(kept, dtype=np.int32) - 1
+    return list(compress(numbers, kept.tolist())), place[ids], offsets
 
 
 def java_hash(word: str) -> int:
@@ -143,20 +145,28 @@ def _phrases(
     words: Sequence[str], ids: npt.NDArray[np.int32], offsets: Int64s, table: Paraphrases
 ) -> tuple[npt.NDArray[np.int32], Int64s, tuple[npt.NDArray[Any], ...]]:
     """Return the spans of each sentence that have a paraphrase somewhere, and the pairs."""
-    from captious.metrics import _meteor_align as align
-
+    trie = _meteor_phrases.engine(len(ids))
     known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
     labels, children = table.labels.view(np.ndarray), table.children.view(np.ndarray)
     sentence_words = known[ids]
+    roots = np.zeros(len(table.words) + 1, np.int32)  # the last entry is for unknown words, -1
+    roots[labels[: children[1]]] = np.arange(1, children[1] + 1)
     seen = np.zeros(len(children), bool)
-    align.mark_phrases(sentence_words, offsets, labels, children, seen)
+    trie.mark_phrases(sentence_words, offsets, roots, labels, children, seen)
     nodes = np.flatnonzero(seen)
     left, right, rank = table.pairs_among(nodes)
     used = np.unique(np.concatenate([left, right]))
     place = np.full(len(children), -1, np.int32)
     place[nodes[used]] = np.arange(len(used))
     bounds = np.zeros(len(offsets), np.int64)
-    room = np.empty((len(ids) // 2 + 16, 3), np.int32)
-    spans = align.list_phrases(sentence_words, offsets, labels, children, place, room, bounds)
+    room = len(ids) + 16
+    while True:  # once, or twice if the guess was too small
+        spans = np.empty((room, 3), np.int32)
+        count = trie.list_phrases(
+            sentence_words, offsets, roots, labels, children, place, spans, bounds
+        )
+        if count <= room:
+            break
+        room = count
     left, right = np.searchsorted(used, left), np.searchsorted(used, right)
-    return spans, bounds, _relation(left, right, rank, size=len(used))
+    return spans[:count], bounds, _relation(left, right, rank, size=len(used))

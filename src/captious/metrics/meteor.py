@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from captious import errors, settings
-from captious.metrics import _meteor_picture
+from captious.metrics import _meteor_align, _meteor_picture
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers
 from captious.types import CaptionSet, Floats, Sample
@@ -165,13 +165,14 @@ class Meteor(Metric):
         """Return statistics, best references and, if ``keep``, the last caption's matches."""
         for problem in self.missing():
             raise problem
-        from captious.metrics import _meteor_align as align
-
         lexicon = self._lexicon(samples)
         n = len(samples)
+        lengths = np.diff(lexicon.offsets)
+        rows_of = samples.caption[samples.reference_rows]
+        align = _meteor_align.engine(int(lengths[rows_of] @ lengths[samples.reference]))
         rows = np.full((n, _STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
-        longest = int(np.diff(lexicon.offsets).max(initial=0))
+        longest = int(lengths.max(initial=0))
         kept = np.zeros((keep * longest, 5), np.int64)
 
         def part(start: int, end: int) -> int:

@@ -1,0 +1,47 @@
+"""Functions in two forms: plain Python, and compiled by numba once there is much to do.
+
+Loading numba and its compiled code takes longer than a handful of sentences needs in plain Python,
+and the very first compilation takes seconds. So the amount of work decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+
+class Kernels:
+    """A module's functions, compiled together on demand.
+
+    Args:
+        space: the ``globals()`` of the module.
+        names: its functions that call each other.
+        small: the amount of work up to which plain Python is done sooner.
+    """
+
+    def __init__(self, space: dict[str, Any], names: Sequence[str], small: int) -> None:
+        self._space, self._names, self._small = space, tuple(names), small
+
+    def __call__(self, work: int) -> Any:
+        """Return the functions as attributes, in the form that suits this amount of work."""
+        if work <= self._small and "compiled" not in self.__dict__:
+            return self.plain
+        return self.compiled
+
+    @cached_property
+    def plain(self) -> Any:
+        """The functions as they are written."""
+        return SimpleNamespace(**{name: self._space[name] for name in self._names})
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The functions compiled; machine code is kept on disk between runs."""
+        import numba
+
+        jit = numba.njit(cache=True, nogil=True)
+        space = dict(self._space)  # compiled functions must see each other, not the plain ones
+        for name in self._names:
+            space[name] = jit(FunctionType(self._space[name].__code__, space, name))
+        return SimpleNamespace(**{name: space[name] for name in self._names})
