@@ -32,7 +32,7 @@ bench: $(VENV)/.installed
 	$(ENV) $(BIN)/python benchmarks/classic.py
 
 docs: $(VENV)/.installed
-	$(BIN)/python -m captious docs --output docs/metrics
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from captious import settings
+
+# Machines differ in speed, so no deadline; CI repeats the same examples, people get fresh ones.
+hypothesis_settings.register_profile(
+    "captious", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True
+)
+hypothesis_settings.load_profile("captious")
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"

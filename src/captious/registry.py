@@ -47,7 +47,13 @@ def load(name: str) -> type[Metric]:
             f"no metric is called {name!r}.{did_you_mean(name, {*entries, *_columns()})} "
             "`captious metrics` lists them all."
         )
-    found = entries[name].load()
+    try:
+        found = entries[name].load()
+    except Exception as err:  # a plug-in is foreign code: whatever it raises, say whose it is
+        raise UsageError(
+            f"the metric {name!r} ({entries[name].value}) cannot be loaded: "
+            f"{type(err).__name__}: {err}"
+        ) from err
     if not (isinstance(found, type) and issubclass(found, Metric)):
         raise UsageError(f"the plug-in {entries[name].value!r} is not a captious Metric")
     return found
@@ -58,7 +64,10 @@ def _columns() -> dict[str, str]:
     """Map the columns of all registered metrics to the metric's name."""
     out: dict[str, str] = {}
     for name in names():
-        columns = getattr(load(name), "columns", ())
+        try:
+            columns = getattr(load(name), "columns", ())
+        except UsageError:
+            continue  # it says so itself when it is asked for
         if isinstance(columns, tuple):
             for column in columns:
                 out.setdefault(column.name, name)

@@ -24,8 +24,8 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path}: this is a folder; a file is wanted here") from None
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read ({err.strerror})") from err
+    except (OSError, ValueError) as err:
+        raise InputError(f"{path}: cannot be read ({err})") from err
     if raw[:2] == b"\x1f\x8b":
         try:
             with gzip.open(path) as file:

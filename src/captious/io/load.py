@@ -5,7 +5,7 @@ Everything that is wrong is collected and reported together, with file and row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ def _source(value: Any, what: str) -> Source:
         value = value.to_dict("records")
     if value is None or (hasattr(value, "__len__") and len(value) == 0):
         raise InputError(f"{what}: nothing was given")
+    if not isinstance(value, Iterable):
+        raise InputError(f"{what}: a list, a dictionary or a path is wanted, not {value!r}")
     return sources.of_json(value if isinstance(value, Mapping) else list(value), what)
 
 

@@ -1,0 +1,248 @@
+"""The engine: plan, run, intervals, parts, tables, comparisons."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import captious
+from captious import settings
+from captious.engine import bootstrap
+from captious.engine.compare import _correct, compare
+from captious.engine.run import run
+from captious.errors import CaptiousError, InputError, UsageError
+from captious.metrics.base import Stats
+from captious.metrics.bleu import Bleu
+from captious.metrics.rouge_l import RougeL
+from captious.types import CaptionSet
+
+WORDS = "a the dog cat man runs sits on red bus street park green ball small big".split()
+
+
+def made(n: int, seed: int = 0, systems: int = 1, noise: float = 0.5) -> CaptionSet:
+    """Captions that share words with their references; later systems are noisier."""
+    rng = np.random.default_rng(seed)
+    refs = [[" ".join(rng.choice(WORDS, 8)) for _ in range(3)] for _ in range(n)]
+    captions, ids, names = [], [], []
+    for s in range(systems):
+        for i in range(n):
+            words = refs[i][0].split()
+            for k in range(len(words)):
+                if rng.random() < noise + 0.25 * s:
+                    words[k] = str(rng.choice(WORDS))
+            captions.append(" ".join(words))
+            ids.append(str(i))
+            names.append(f"s{s}")
+    return CaptionSet.build(captions, refs * systems, ids=ids, images=ids, systems=names)
+
+
+def test_batches_and_whole_agree(monkeypatch):
+    samples = made(50)
+    whole = run(samples, ["bleu", "cider_d"], resamples=0)
+    monkeypatch.setattr("captious.engine.run.BATCH", 7)
+    parts = run(samples, ["bleu", "cider_d"], resamples=0)
+    for column in whole.values:
+        np.testing.assert_allclose(whole[column], parts[column], rtol=0, atol=1e-12)
+        assert whole.corpus[column] == pytest.approx(parts.corpus[column], abs=1e-12)
+
+
+def test_rows_without_references_are_unscored_with_a_reason():
+    table = captious.score(["a dog", "a cat", "a bus"], [["a dog"], [], ["a bus"]], metrics="rouge_l")
+    assert np.isnan(table["rouge_l"][1])
+    assert [(u.id, u.reason) for u in table.unscored] == [("1", "it has no reference")]
+    assert table.corpus["rouge_l"] == pytest.approx(1.0)
+
+
+def test_missing_inputs_are_listed_together():
+    with pytest.raises(CaptiousError) as err:
+        captious.score(["a dog"], metrics="bleu,rouge_l")
+    assert str(err.value).count("needs references") == 2
+
+
+def test_unknown_metric_before_anything_runs():
+    with pytest.raises(UsageError, match="did you mean 'bleu'|Did you mean 'bleu'"):
+        captious.score(["a"], [["a"]], metrics="blue")
+
+
+def test_bootstrap_agrees_with_plain_resampling():
+    """Intervals from summed statistics equal those of recomputing BLEU on resampled rows."""
+    samples = made(40)
+    rows = Bleu().stats(samples, None).rows
+    [(totals, counts)] = bootstrap.resampled([rows], [np.ones(40)], 300, seed=5)
+    weights = np.concatenate(list(bootstrap.draws(40, 300, 5)))
+    assert (weights.sum(axis=1) == 40).all()
+    assert (counts == 40).all()
+    again = [
+        Bleu().aggregate(np.repeat(rows, w.astype(int), axis=0)) for w in weights[:20]
+    ]
+    np.testing.assert_allclose(Bleu().corpus(totals[:20], counts[:20]), again, atol=1e-12)
+
+
+def test_interval_holds_the_value_and_shrinks():
+    small, large = (run(made(n), ["rouge_l"]).corpus["rouge_l"] for n in (30, 480))
+    for value in (small, large):
+        assert value.low < value < value.high
+    assert large.high - large.low < 0.5 * (small.high - small.low)
+
+
+def test_bootstrap_is_over_images():
+    """Ten captions of each image are no more evidence than the images they show."""
+    one = made(40)
+    ten = one.take(np.repeat(np.arange(40), 10))
+    a, b = (run(s, ["rouge_l"]).corpus["rouge_l"] for s in (one, ten))
+    assert b.high - b.low == pytest.approx(a.high - a.low, rel=0.15)
+
+
+def test_seed_decides_and_is_in_the_signature():
+    samples = made(30)
+    with settings.use(seed=1):
+        a, b = (run(samples, ["bleu"]) for _ in range(2))
+    with settings.use(seed=2):
+        c = run(samples, ["bleu"])
+    assert a.corpus["bleu_1"].low == b.corpus["bleu_1"].low != c.corpus["bleu_1"].low
+    assert a.signatures["bleu_1"].endswith("|bs:1000|rs:1")
+
+
+class Fragile(RougeL):
+    """Dies in the third batch until it is told not to."""
+
+    alive = False
+    calls = 0
+    batch = 10
+
+    def stats(self, samples: CaptionSet, context: object) -> Stats:
+        type(self).calls += 1
+        if type(self).calls == 3 and not type(self).alive:
+            raise KeyboardInterrupt
+        return super().stats(samples, context)
+
+
+def test_a_killed_run_resumes(tmp_path):
+    samples, parts = made(50), tmp_path / "parts"
+    with pytest.raises(KeyboardInterrupt):
+        run(samples, [Fragile()], resamples=0, parts=parts)
+    assert len(list(parts.glob("*.npz"))) == 2
+    Fragile.alive, Fragile.calls = True, 0
+    table = run(samples, [Fragile()], resamples=0, parts=parts)
+    assert Fragile.calls == 3
+    np.testing.assert_array_equal(table["rouge_l"], run(samples, ["rouge_l"], resamples=0)["rouge_l"])
+    Fragile.calls = 0
+    run(made(50, seed=9), [Fragile()], resamples=0, parts=parts)
+    assert Fragile.calls == 5, "parts of other data must not be used"
+
+
+def test_two_parameterisations_get_two_columns():
+    table = run(made(20), ["cider_d", "cider_d(by=row)"], resamples=0)
+    assert list(table.values) == ["cider_d", "cider_d(by='row')"]
+
+
+def test_formats_hold_corpus_and_captions(tmp_path):
+    table = run(made(12, systems=2), ["bleu_4", "rouge_l"])
+    for name in ("a.json", "a.jsonl", "a.csv", "a.parquet", "a.md", "a.tex", "a.txt"):
+        table.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 500
+    assert not list(tmp_path.glob(".*")), "no temporary file is left"
+    whole = json.loads((tmp_path / "a.json").read_text())
+    assert set(whole["systems"]) == {"s0", "s1"}
+    assert len(whole["captions"]) == 24
+    assert whole["captions"][0]["rouge_l"] == table["rouge_l"][0]
+    lines = [json.loads(x) for x in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert len(lines) == 25
+    assert "systems" in lines[0]
+    rows = pq.read_table(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(rows["rouge_l"].to_numpy(), table["rouge_l"])
+    assert b"captious" in rows.schema.metadata
+    csv = (tmp_path / "a.csv").read_text()
+    assert csv.count("\ncorpus,") == 2
+    assert csv.count("\ncaption,") == 24
+    for name in ("a.md", "a.tex", "a.txt"):
+        text = (tmp_path / name).read_text()
+        assert "rouge" in text
+        assert "bs:1000" in text
+    with pytest.raises(UsageError, match="ending"):
+        table.save(tmp_path / "a.docx")
+
+
+def test_one_system_has_the_documented_json():
+    from captious.io.tables import to_json
+
+    whole = to_json(run(made(5), ["rouge_l"]))
+    assert set(whole["corpus"]["rouge_l"]) == {"value", "low", "high"}
+    assert {"id", "caption", "rouge_l"} <= set(whole["captions"][0])
+
+
+def test_compare_finds_a_real_difference_and_not_a_false_one():
+    samples = made(150, systems=2, noise=0.2)
+    found = compare(run(samples, ["rouge_l", "bleu_1"], resamples=0))
+    assert all(d.significant and d.difference < 0 for d in found.differences)
+    assert found.beats("rouge_l", "s0") == ["s1"]
+    assert found.beats("rouge_l", "s1") == []
+    rng = np.random.default_rng(1)
+    base = made(150)
+    swapped = CaptionSet.build(
+        base.captions() + [base.captions()[i] for i in rng.permutation(150)],
+        base.references() + base.references(), ids=[*base.ids, *base.ids], systems=["x"] * 150 + ["y"] * 150,
+    )
+    same = CaptionSet.build(
+        base.captions() * 2, base.references() * 2, ids=[*base.ids, *base.ids],
+        systems=["x"] * 150 + ["y"] * 150,
+    )
+    [equal] = compare(run(same, ["rouge_l"], resamples=0)).differences
+    assert equal.difference == 0
+    assert equal.p_randomisation == 1.0
+    assert not equal.significant
+    [worse] = compare(run(swapped, ["rouge_l"], resamples=0)).differences
+    assert worse.significant
+
+
+def test_randomisation_p_values_are_uniform_under_the_null():
+    """Two systems of the same kind: p < .1 in about a tenth of repeated experiments."""
+    hits = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        base = made(40, seed=seed, systems=1)
+        other = made(40, seed=seed + 1000, systems=1)
+        texts = [list(base.captions()), list(other.captions())]
+        flip = rng.integers(0, 2, 40)
+        a = [texts[f][i] for i, f in enumerate(flip)]
+        b = [texts[1 - f][i] for i, f in enumerate(flip)]
+        both = CaptionSet.build(a + b, base.references() * 2, ids=[*base.ids] * 2,
+                                systems=["x"] * 40 + ["y"] * 40)
+        [d] = compare(run(both, ["rouge_l"], resamples=0), trials=200).differences
+        hits += d.p_randomisation < 0.1
+    assert hits <= 14, hits
+
+
+def test_compare_needs_the_same_samples():
+    samples = made(10, systems=2).take(np.arange(18))
+    with pytest.raises(InputError, match="s1 lacks 2"):
+        compare(run(samples, ["rouge_l"], resamples=0))
+    with pytest.raises(UsageError, match="at least two"):
+        compare(run(made(5), ["rouge_l"], resamples=0))
+
+
+def test_holm_and_bh():
+    p = np.array([0.01, 0.04, 0.03, 0.005])
+    np.testing.assert_allclose(_correct(p, "holm"), [0.03, 0.06, 0.06, 0.02])
+    assert (_correct(p, "bh") <= _correct(p, "holm")).all()
+    np.testing.assert_array_equal(_correct(p, "none"), p)
+
+
+def test_callable_metric():
+    judge = captious.metric("cider_d(df='coco-val')")
+    corpus, single = judge(["a dog runs"], [["a dog is running"]])
+    assert corpus["cider_d"] == pytest.approx(single["cider_d"][0])
+    value, values = captious.metric("rouge_l").compute_score({1: ["a dog"]}, {1: ["a dog"]})
+    assert value == pytest.approx(1.0)
+    assert list(values) == [1.0]
+
+
+@pytest.mark.parametrize("name", ["bleu", "rouge_l", "cider_d"])
+def test_explanations_are_plain_data(name):
+    corpus = made(10)
+    found = captious.explain(name, "a red dog", ["a small red dog", "the dog"], corpus=corpus)
+    assert found.text
+    json.dumps(found.data)
