@@ -1,0 +1,154 @@
+"""``captious demo``: judge the bundled photographs and captions with everything that runs here."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captious import demo, registry
+from captious.cli import _options
+from captious.cli.score import compute
+from captious.engine.table import ScoreTable
+from captious.errors import CaptiousError, MissingAsset, MissingExtra, UsageError
+from captious.io import tables
+from captious.metrics.base import Metric, Need
+from captious.types import CaptionSet
+
+_TELLING = ("meteor", "spice", "cider_d", "rouge_l", "bleu")
+"""Whose explanation is shown: the first of these that runs."""
+
+_SHOWN = "dogs"
+"""Id of the caption that is explained."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What can run on this machine, and why the rest cannot."""
+
+    metrics: list[Metric]
+    skipped: dict[str, str]
+
+    @property
+    def looks(self) -> bool:
+        """Whether a chosen metric wants object labels."""
+        return any(Need.IMAGE_OBJECTS in m.needs for m in self.metrics)
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb."""
+    parser = subs.add_parser(
+        "demo",
+        help="judge a small bundled set of photographs",
+        description="Score the captions of three imaginary systems (good, vague, wrong) on "
+        "bundled photographs with every metric that can run here, and show how one caption got "
+        "its score. Object labels are detected in the photographs.",
+    )
+    parser.add_argument(
+        "--output", "-o", type=Path, default=Path("demo-out"), metavar="DIR",
+        help="folder for scores.json and the detected objects (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--metrics", "-m", default=None, metavar="LIST",
+        help="only these metrics (default: all that can run)",
+    )  # fmt: skip
+    parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
+    _options.running(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Choose, look at the photographs, score, print, write."""
+    with _options.active(args):
+        choice = choose(args.metrics)
+        for name, why in choice.skipped.items():
+            _options.remark(f"without {name}: {why}")
+        if not choice.metrics:
+            raise CaptiousError("nothing can be scored; see above for what is missing")
+        wanted = argparse.Namespace(**vars(args))
+        wanted.captions, wanted.refs = [demo.captions_file()], [demo.references_file()]
+        wanted.images, wanted.regions, wanted.names = demo.folder() / "photos", None, None
+        wanted.objects = [_detect(args.output)] if choice.looks else None
+        wanted.metrics = ",".join(registry.text_form(m) for m in choice.metrics)
+        table = compute(wanted)
+        told = _explained(choice.metrics, _options.read(wanted))
+    sys.stdout.write(f"{_corpus(table)}\n\n{told}")
+    written = args.output / "scores.json"
+    args.output.mkdir(parents=True, exist_ok=True)
+    tables.save(table, written)
+    if not args.quiet:
+        _options.remark(f"wrote {written}: every caption's scores, and the signatures")
+    return 0
+
+
+def choose(wanted: str | None = None) -> Choice:
+    """Sort the wanted metrics (None = all that are registered) into those that can run and not."""
+    names = wanted if wanted is not None else ",".join(registry.names())
+    runs, skipped = [], {}
+    made = [metric for metric, _ in registry.create_many(names)]
+    blind = _detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []
+    for metric in made:
+        lacking: list[CaptiousError] = metric.missing()
+        if Need.IMAGE_OBJECTS in metric.needs:
+            lacking += blind
+        if lacking:
+            skipped[metric.name] = " ".join(" ".join(str(e).split()) for e in lacking)
+        else:
+            runs.append(metric)
+    return Choice(runs, skipped)
+
+
+def _detector_lacks() -> list[CaptiousError]:
+    from captious.evidence.detect import load_detector
+
+    try:
+        load_detector()
+    except (MissingAsset, MissingExtra) as err:
+        return [err]
+    return []
+
+
+def _detect(output: Path) -> Path:
+    """Detect the objects of the photographs; a second run finds them done."""
+    from captious.evidence.detect import load_detector
+    from captious.evidence.detect_run import detect_images
+
+    output.mkdir(parents=True, exist_ok=True)
+    photographs = [(p.name, p) for p in demo.photographs()]
+    return detect_images(photographs, load_detector(), output / "objects.parquet").out
+
+
+def _corpus(table: ScoreTable) -> str:
+    """Return the corpus values, metrics by systems, and what could not be scored."""
+    systems = list(table.corpora)
+    cells = [["metric", *systems]]
+    for name in table.values:
+        values = [table.corpora[s][name] for s in systems]
+        cells.append([name, *(tables._with_interval(v, "text") for v in values)])
+    head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
+    if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
+        head += " with 95 % bootstrap intervals"
+    unscored = Counter((u.column, u.reason) for u in table.unscored)
+    said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
+    return "\n".join([tables._grid_text(cells), "", head, *said])
+
+
+def _explained(metrics: list[Metric], samples: CaptionSet) -> str:
+    """Say how one caption got its score, by the first metric that can."""
+    sample = next(s for s in samples if s.id == _SHOWN)
+    for metric in sorted(metrics, key=_telling):
+        try:
+            said = metric.explain(sample, metric.prepare(samples))
+        except UsageError:  # the contract's answer of a metric without explanation
+            continue
+        head = f'Why {metric.name} gives this to "{sample.caption}" ({sample.system}):'
+        return f"{head}\n{said.text.rstrip()}\n"
+    return ""
+
+
+def _telling(metric: Metric) -> int:
+    return _TELLING.index(metric.name) if metric.name in _TELLING else len(_TELLING)
