@@ -87,7 +87,8 @@ class CaptionSet:
     """Captions with their references, as columns; a slice shares the text pool.
 
     Row ``i`` has the caption ``pool[caption[i]]`` and the references
-    ``pool[r] for r in reference[offsets[i]:offsets[i + 1]]``.
+    ``pool[r] for r in reference[offsets[i]:offsets[i + 1]]``. ``objects`` holds the labels of what
+    is in each image (None where unknown) and ``objects_from`` says who found them.
 
     Example:
         >>> s = CaptionSet.build(["a dog"], [["a dog runs", "one dog"]])
@@ -103,6 +104,7 @@ class CaptionSet:
     images: npt.NDArray[np.object_]
     systems: npt.NDArray[np.object_]
     objects: npt.NDArray[np.object_] | None = None
+    objects_from: str = "given"
 
     @classmethod
     def build(
@@ -191,6 +193,7 @@ class CaptionSet:
             images=self.images[rows],
             systems=self.systems[rows],
             objects=None if self.objects is None else self.objects[rows],
+            objects_from=self.objects_from,
         )
 
     def captions(self) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from captious import settings
+from captious.engine import evidence
 from captious.io.load import load
 from captious.types import CaptionSet
 
@@ -60,16 +61,11 @@ def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings
 
 def read(args: argparse.Namespace) -> CaptionSet:
     """Load what the data options name."""
-    objects = None
-    if args.objects:
-        from captious.evidence.objects import ObjectStore
-
-        objects = ObjectStore.read(*args.objects).table()
-    say = None if args.quiet else remark
-    return load(
-        list(args.captions), args.refs, images=args.images, systems=args.names, objects=objects,
-        say=say,
+    samples = load(
+        list(args.captions), args.refs, images=args.images, systems=args.names,
+        say=None if args.quiet else remark,
     )
+    return evidence.labelled(samples, args.objects) if args.objects else samples
 
 
 def remark(text: str) -> None:

@@ -80,7 +80,6 @@ def has(samples: CaptionSet, need: Need) -> npt.NDArray[np.bool_]:
     if need is Need.REFERENCES:
         return samples.reference_counts > 0
     if need is Need.IMAGE_OBJECTS:
-        # A row without labels is undefined, but a metric may still run a detector on its image.
         labels = np.zeros(len(samples), bool)
         if samples.objects is not None:
             labels = np.array([o is not None for o in samples.objects])

@@ -14,8 +14,8 @@ import numpy as np
 
 from captious import registry
 from captious._version import __version__
-from captious.engine import bootstrap
-from captious.engine.plan import Step, has, plan
+from captious.engine import bootstrap, evidence
+from captious.engine.plan import Step, has, plan, steps_for
 from captious.engine.table import ScoreTable, Unscored
 from captious.metrics.base import Metric
 from captious.progress import Progress
@@ -47,6 +47,7 @@ def run(
         parts: folder where finished batches are kept, so that a killed run goes on from there;
             it is removed by the caller when the result is safe.
     """
+    samples = evidence.completed(samples, steps_for(metrics))
     steps = plan(metrics, samples)
     keep = _Parts(parts, samples)
     blocks: list[Floats] = []
@@ -56,7 +57,9 @@ def run(
     for step in steps:
         stats, context = _step(step, samples, keep)
         blocks.append(stats.rows)
-        text = step.metric.signature(reference_label(samples), context)
+        text = step.metric.signature(
+            reference_label(samples), context, samples.objects_from
+        )
         signatures |= dict.fromkeys(step.names, text)
         for row, why in stats.reasons.items():
             unscored += [

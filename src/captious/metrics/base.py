@@ -35,7 +35,6 @@ class Metric:
         modules: import name -> the extra that brings it.
         identity: value that a caption equal to its only reference gets, or None if none is fixed.
         empty: value of an empty caption in the first column (NaN = undefined).
-        pairable: whether one batch may hold several captions of one image (all do; tests read it).
     """
 
     name: ClassVar[str] = ""
@@ -112,9 +111,17 @@ class Metric:
         """Return what the signature must say beyond name, references and parameters."""
         return {}
 
-    def signature(self, refs: str, context: Any) -> str:
-        """Return the text that has to stand beside every number of this metric."""
+    def signature(self, refs: str, context: Any, objects: str = "given") -> str:
+        """Return the text that has to stand beside every number of this metric.
+
+        Args:
+            refs: how many references the captions have.
+            context: the corpus facts that were used.
+            objects: where object labels come from.
+        """
         parts = {"refs": refs} if Need.REFERENCES in self.needs else {}
+        if Need.IMAGE_OBJECTS in self.needs:
+            parts["objects"] = objects
         parts |= {k: _plain(v) for k, v in self.parameters().items()}
         parts |= self.signature_parts(context)
         parts["captious"] = __version__

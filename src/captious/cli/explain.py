@@ -1,0 +1,87 @@
+"""``captious explain``: why did this caption get its score?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from captious import registry
+from captious.cli import _options
+from captious.engine import evidence
+from captious.engine.plan import steps_for
+from captious.errors import CaptiousError, InputError, UsageError
+from captious.io import files
+from captious.io.load import load
+from captious.types import CaptionSet
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb."""
+    parser = subs.add_parser(
+        "explain", help="say why one caption got its score",
+        description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
+        "captious explain caps.json --refs refs.json --id 42 -m meteor; "
+        "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor",
+    )
+    parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
+    parser.add_argument("--id", help="the caption of the file to explain")
+    parser.add_argument("--system", help="its system, where the file holds several")
+    parser.add_argument("--caption", "-c", metavar="TEXT", help="explain this text instead")
+    parser.add_argument("--reference", "-R", action="append", default=[], metavar="TEXT",
+                        help="a reference of --caption; may be repeated")
+    parser.add_argument("--image", metavar="FILE", help="the picture of --caption")
+    parser.add_argument("--refs", "-r", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--images", type=Path, metavar="FOLDER")
+    parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--regions", type=Path, metavar="STORE")
+    parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--metric", "-m", default="bleu", help="which metric (default: bleu)")
+    parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture here")
+    _options.running(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain one caption."""
+    metric = registry.create(args.metric)
+    missing = metric.missing()
+    if missing:
+        raise CaptiousError("\n".join(map(str, missing)))
+    with _options.active(args):
+        samples, row = _chosen(args)
+        samples = evidence.completed(samples, steps_for([metric]))
+        found = metric.explain(samples[row], metric.prepare(samples))
+    if args.svg is not None:
+        if found.svg is None:
+            raise UsageError(f"{metric.name} explains in words only; it draws no picture")
+        with files.replacing(args.svg) as file:
+            file.write(found.svg)
+        _options.remark(f"wrote {args.svg}")
+    if args.format == "json":
+        sys.stdout.write(json.dumps(found.data, indent=1, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(found.text + "\n")
+    return 0
+
+
+def _chosen(args: argparse.Namespace) -> tuple[CaptionSet, int]:
+    if args.caption is not None:
+        if args.captions:
+            raise UsageError("give a caption file with --id, or --caption TEXT, not both")
+        images = None if args.image is None else [args.image]
+        return load([args.caption], [args.reference], images=images), 0
+    if not args.captions or args.id is None:
+        raise UsageError("name a caption file and --id, or give --caption TEXT")
+    samples = _options.read(args)
+    hits = [
+        i for i, (name, system) in enumerate(zip(samples.ids, samples.systems, strict=True))
+        if name == args.id and args.system in (None, system)
+    ]
+    if not hits:
+        raise InputError(f"{args.captions[0]}: no caption has the id {args.id!r}"
+                         + (f" and the system {args.system!r}" if args.system else ""))
+    return samples, hits[0]

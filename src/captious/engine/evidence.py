@@ -1,0 +1,63 @@
+"""Fill in what is known of the images: labels from files, or from the detector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from captious import assets
+from captious.engine.plan import Step
+from captious.errors import InputError
+from captious.progress import track
+from captious.types import CaptionSet, Need
+
+
+def labelled(samples: CaptionSet, paths: Sequence[Path]) -> CaptionSet:
+    """Return the samples with object labels from annotation or detection files.
+
+    Raises:
+        InputError: no image of the samples is in the files.
+    """
+    from captious.evidence.objects import ObjectStore
+
+    store = ObjectStore.read(*paths)
+    keys = samples.image_keys.astype(str).tolist()
+    found = np.empty(len(samples), dtype=object)
+    known = {key: store.labels(key) for key in dict.fromkeys(keys)}
+    found[:] = [known[key] for key in keys]
+    if all(labels is None for labels in known.values()):
+        raise InputError(
+            f"{store.source}: holds no labels for any image of the captions; images are called "
+            f"{', '.join(map(repr, keys[:3]))} there, {', '.join(map(repr, list(store.by_image)[:3]))} here"
+        )
+    return replace(samples, objects=found, objects_from=store.source)
+
+
+def completed(samples: CaptionSet, steps: Sequence[Step]) -> CaptionSet:
+    """Run the default detector where labels are needed, none are given and pictures are there."""
+    wanted = any(Need.IMAGE_OBJECTS in s.metric.needs for s in steps)
+    if not wanted or samples.objects is not None:
+        return samples
+    paths = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None and Path(i).is_file()]
+    if not paths or assets.available(_default()) is None:
+        return samples  # the plan says what is missing
+    from captious.evidence.detect import THRESHOLD, load_detector
+    from captious.evidence.images import open_image
+
+    detector = load_detector()
+    seen = {
+        path: tuple(d.label for d in detector.detect(open_image(path), THRESHOLD))
+        for path in track(paths, "detecting objects", unit="images")
+    }
+    found = np.empty(len(samples), dtype=object)
+    found[:] = [seen.get(i) for i in samples.images]
+    return replace(samples, objects=found, objects_from=f"{detector.signature}({THRESHOLD:g})")
+
+
+def _default() -> str:
+    from captious.evidence.detect import DEFAULT
+
+    return DEFAULT
