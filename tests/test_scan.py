@@ -295,7 +295,14 @@ def test_the_whole_training_command(tmp_path, shared):
     cache = str(tmp_path / "cache")
     regions = str(tmp_path / "regions")
     assert main(["regions", str(photos), "-o", regions, "--cache", cache, "-q"]) == 0
-    command = ["train", "scan", "--regions", regions, "--captions", str(flickr / "Flickr8k.token.txt")]
+    command = [
+        "train",
+        "scan",
+        "--regions",
+        regions,
+        "--captions",
+        str(flickr / "Flickr8k.token.txt"),
+    ]
     command += ["--train", str(tmp_path / "train.txt"), "--dev", str(tmp_path / "dev.txt")]
     command += ["-o", str(tmp_path / "model"), "--steps", "4", "--batch", "8", "--validate", "2"]
     assert main([*command, "--cache", cache, "-q"]) == 0

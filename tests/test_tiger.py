@@ -41,7 +41,9 @@ def test_scores_of_the_release_from_its_grounding_vectors(case):
 
 
 def words_of(ids, lengths):
-    return [" ".join(f"w{i - 4}" for i in row[1 : n - 1]) for row, n in zip(ids, lengths, strict=True)]
+    return [
+        " ".join(f"w{i - 4}" for i in row[1 : n - 1]) for row, n in zip(ids, lengths, strict=True)
+    ]
 
 
 @pytest.fixture(params=CASES)
@@ -118,7 +120,7 @@ def test_identity_is_three_quarters_and_empty_is_defined(released):
 
 
 def test_what_cannot_be_scored_is_nan_with_a_reason(released):
-    metric, samples, _, _ = released
+    metric, _, _, _ = released
     some = CaptionSet.build(
         ["w1", "w1", "w1"], [["w2"], [], ["w2"]], images=[None, "0.jpg", "9.jpg"]
     )
@@ -243,8 +245,9 @@ def test_wds_is_one_half_for_equal_vectors_and_larger_for_longer_ones():
 def test_clip_only_changes_vectors_with_negative_values():
     reference = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
     candidate = np.array([[0.3, 0.2, 0.1], [-0.9, -0.8, 0.1]])
-    plain, clipped = Tiger().compare(reference, candidate), Tiger(clip=True).compare(
-        reference, candidate
+    plain, clipped = (
+        Tiger().compare(reference, candidate),
+        Tiger(clip=True).compare(reference, candidate),
     )
     assert plain[0] == pytest.approx(clipped[0])
     assert clipped[1, 2] < plain[1, 2]
@@ -256,10 +259,9 @@ def test_clip_only_changes_vectors_with_negative_values():
 def test_a_clip_type_model_grounds_region_crops(tmp_path):
     """A small random CLIP: the numbers mean nothing, the path from photograph to score is real."""
     transformers = pytest.importorskip("transformers")
+    import torch
     from PIL import Image
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    import torch
 
     torch.manual_seed(0)
     words = {"[PAD]": 0, "[UNK]": 1, "<s>": 2, "</s>": 3, "a": 4, "red": 5, "blue": 6, "wall": 7}

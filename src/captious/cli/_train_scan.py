@@ -16,12 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flipped", type=Path, metavar="STORE",
                         help="features of the mirrored train photographs")  # fmt: skip
     parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
-                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION lines")  # fmt: skip
+                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
     parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
     parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--teacher", default="minilm",
-                        help="text encoder whose sentence similarity grades the pairs, or none")  # fmt: skip
+                        help="text encoder whose similarity grades the pairs, or none")  # fmt: skip
     parser.add_argument("--word-vectors", default="glove-6b-50d", metavar="NAME",
                         help="vectors that word embeddings start from, or none")  # fmt: skip
     parser.add_argument("--words", type=Path, metavar="LIST",
@@ -76,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
 
-    folder = train(
-        sources, shape, options, args.output, Tiger().compare, args.select, report
-    )
+    folder = train(sources, shape, options, args.output, Tiger().compare, args.select, report)
     _options.remark(f"wrote {folder}; use it as tiger(model='{folder}')")
     return 0
 

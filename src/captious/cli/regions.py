@@ -19,15 +19,21 @@ def add_parser(subs: Any) -> None:
         "features of another kind (*_ims.npy, .tsv, .h5, LMDB, folders of npz, imgs_rcnn pickles), "
         "into a folder that `--regions` reads. Run it again to go on where it stopped.",
     )
-    parser.add_argument("source", type=Path, metavar="PHOTOS", help="folder of photographs, or features")
+    parser.add_argument(
+        "source", type=Path, metavar="PHOTOS", help="folder of photographs, or features"
+    )
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="REGIONS")
-    parser.add_argument("--count", type=int, default=36, help="regions per photograph (default: 36)")
+    parser.add_argument(
+        "--count", type=int, default=36, help="regions per photograph (default: 36)"
+    )
     parser.add_argument(
         "--backbone", nargs="+", metavar="NAME",
         help="backbones whose features stand side by side (default: efficientnet-lite0 "
         "efficientnet-lite2, what the shipped SCAN model was trained on)",
     )  # fmt: skip
-    parser.add_argument("--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model")
+    parser.add_argument(
+        "--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model"
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 

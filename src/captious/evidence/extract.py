@@ -1,8 +1,8 @@
 """Region features from photographs, on a laptop: a backbone's feature map pooled over boxes.
 
 A photograph is resized to about 143,000 pixels (320 x 448 for the usual 5:7 landscape, sides in
-multiples of 32), goes once through each ImageNet backbone, and the last feature map is averaged over
-every box with the exact share of each cell. The boxes are a fixed multi-scale grid:
+multiples of 32), goes once through each ImageNet backbone, and the last feature map is averaged
+over every box with the exact share of each cell. The boxes are a fixed multi-scale grid:
 
 ====== ================= ==============================
 number boxes             size, as a fraction of a side
@@ -83,7 +83,9 @@ def pooling_weights(boxes: Floats, rows: int, columns: int) -> Floats:
 
     def overlap(low: Floats, high: Floats, cells: int) -> Floats:
         edge = np.arange(cells + 1, dtype=np.float32) / cells
-        inner = np.minimum(high[:, None], edge[None, 1:]) - np.maximum(low[:, None], edge[None, :-1])
+        inner = np.minimum(high[:, None], edge[None, 1:]) - np.maximum(
+            low[:, None], edge[None, :-1]
+        )
         return np.clip(inner, 0, None)
 
     y = overlap(boxes[:, 1], boxes[:, 3], rows)
@@ -353,9 +355,7 @@ def extract_folder(
     writer = RegionWriter(target, extract.dim, extract.source)
     done = writer.done()
     left = [
-        (name, file)
-        for file in files
-        if (name := file.relative_to(base).as_posix()) not in done
+        (name, file) for file in files if (name := file.relative_to(base).as_posix()) not in done
     ]
     problems: list[str] = []
     with Progress("extracting regions", len(left), "photographs") as bar:

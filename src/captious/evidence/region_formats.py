@@ -64,7 +64,7 @@ def open_regions(path: Path | str) -> RegionStore:
             f"captious regions {path} -o REGIONS"
         )
     raise InputError(
-        f"{path}: not a kind of region features captious knows (folder, *_ims.npy, .tsv, .h5, .lmdb)"
+        f"{path}: not a kind of region features captious knows (folder, *_ims.npy, .tsv, .h5)"
     )
 
 
@@ -205,7 +205,9 @@ class Hdf5Regions(_Keyed):
         self._flat = ids is not None
         if ids is not None:
             self._arrays = {name: self._file[name] for name in self._file if name != ids}
-            names = [one.decode() if isinstance(one, bytes) else str(one) for one in self._file[ids]]
+            names = [
+                one.decode() if isinstance(one, bytes) else str(one) for one in self._file[ids]
+            ]
         else:
             names = list(self._file)
         if not names:

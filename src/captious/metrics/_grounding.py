@@ -48,7 +48,7 @@ def weight_distribution_parts(reference: Floats, candidate: Floats) -> tuple[Flo
 def weight_distribution_similarity(
     reference: Floats, candidate: Floats, tau: float = 1.5
 ) -> Floats:
-    """WDS: ``sigmoid(-tau * (KL + log |reference| / |candidate|))``; equal vectors give one half."""
+    """WDS: ``sigmoid(-tau * (KL + log |reference| / |candidate|))``; equal vectors: 1/2."""
     divergence, length = weight_distribution_parts(reference, candidate)
     return sigmoid(-tau * (divergence + length))
 

@@ -1,9 +1,9 @@
 """TIGEr: does the caption look at the same regions of the image as the references do?
 
-Jiang et al., "TIGEr: Text-to-Image Grounding for Image Caption Evaluation" (2019). A grounding model
-(SCAN) gives, for every region ``i`` of the image and a caption ``C``, how well the caption covers it:
+Jiang et al., "TIGEr: Text-to-Image Grounding for Image Caption Evaluation" (2019). A grounding
+model (SCAN) gives, for every region ``i`` of the image, how well a caption covers it:
 
-    alpha_ij = softmax over words j of lambda * chat_ij      chat: clipped cosines, unit over regions
+    alpha_ij = softmax over words j of lambda * chat_ij    chat: clipped cosines, unit over regions
     s_i      = cosine(v_i, sum_j alpha_ij w_j)
 
 ``r`` is the mean of the references' vectors, ``c`` the candidate's. Then
@@ -14,8 +14,8 @@ Jiang et al., "TIGEr: Text-to-Image Grounding for Image Caption Evaluation" (201
 
 A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
 
-Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below zero
-and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and scales nothing.
+Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
+zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and does not.
 The length term of WDS takes a strongly negative vector for a large one; ``clip=True`` takes
 ``max(0, s)`` first, an addition of ours.
 

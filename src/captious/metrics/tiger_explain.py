@@ -1,8 +1,8 @@
 """TIGEr explained: two pictures side by side, references and candidate, regions coloured by weight.
 
 The heat of a spot is the mean weight of the regions that cover it, scaled over both pictures alike.
-The regions in which candidate and references differ most are outlined and listed with the words that
-each attends to.
+The regions in which candidate and references differ most are outlined and listed with the words
+that each attends to.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
 
 def _text(data: dict[str, Any]) -> str:
     lines = [
-        f"TIGEr {data['tiger']:.4f} = half of RRS {data['rrs']:.4f} + half of WDS {data['wds']:.4f}",
+        f"TIGEr {data['tiger']:.4f} = (RRS {data['rrs']:.4f} + WDS {data['wds']:.4f}) / 2",
         f"caption: {data['caption']}",
     ]
     for one in data["regions"]:
@@ -147,8 +147,10 @@ def svg(data: dict[str, Any]) -> str | None:
         left = 10 + panel * (_WIDTH + 10)
         out.append(f'<g transform="translate({left},24)"><text y="-8">{title}</text>')
         if photo:
-            out.append(f'<image width="{_WIDTH}" height="{tall}" href="{photo}" '
-                       'preserveAspectRatio="none"/>')
+            out.append(
+                f'<image width="{_WIDTH}" height="{tall}" href="{photo}" '
+                'preserveAspectRatio="none"/>'
+            )
         else:
             out.append(f'<rect width="{_WIDTH}" height="{tall}" fill="#888"/>')
         cell_w, cell_h = _WIDTH / _CELLS, tall / _CELLS
@@ -169,8 +171,10 @@ def svg(data: dict[str, Any]) -> str | None:
                 f'stroke-width=".4">{one["region"]}: {one[side]:+.2f}</text>'
             )
         out.append("</g>")
-    lines = [f"{data['caption']}   TIGEr {data['tiger']:.3f}  RRS {data['rrs']:.3f}  WDS "
-             f"{data['wds']:.3f}"]
+    lines = [
+        f"{data['caption']}   TIGEr {data['tiger']:.3f}  RRS {data['rrs']:.3f}  WDS "
+        f"{data['wds']:.3f}"
+    ]
     lines += [
         f"region {one['region']} attends to "
         + ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])

@@ -157,7 +157,7 @@ class ClipGrounding:
 def grounding_vectors(
     model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
 ) -> Tensor:
-    """``[captions, n]``: section 2 of the paper; ``clipped`` rectifies hard, as the paper writes it."""
+    """``[captions, n]``: grounding of each caption; ``clipped`` rectifies at zero (the paper)."""
     with torch.inference_mode():
         weights, dots = attention(model, regions, words, lengths, clipped)
         attended = weights @ words

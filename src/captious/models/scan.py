@@ -95,9 +95,11 @@ class ImageSide(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``[..., img_dim]`` to ``[..., embed_size]``."""
-        weight = self.fc.weight_g * self.fc.weight_v / self.fc.weight_v.norm() if (
-            self.weight_norm
-        ) else self.fc.weight
+        weight = (
+            self.fc.weight_g * self.fc.weight_v / self.fc.weight_v.norm()
+            if (self.weight_norm)
+            else self.fc.weight
+        )
         out = nn.functional.linear(features, weight, self.fc.bias)
         return unit(out) if self.unit else out
 
@@ -348,7 +350,7 @@ def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, 
         return model.eval(), words
     if vocabulary is None:
         raise UsageError(
-            f"{path.name}: an original checkpoint needs its vocabulary json as well (vocabulary=PATH)"
+            f"{path.name}: an original checkpoint needs its vocabulary json too (vocabulary=PATH)"
         )
     return load_original(path), Vocabulary.read(Path(vocabulary))
 

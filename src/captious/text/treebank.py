@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr st vs etc e.g i.e u.s jr sr no p.m a.m ft lbs inc co prof".split()
-)
+_ABBREVIATIONS = {"mr", "mrs", "ms", "dr", "st", "vs", "etc", "e.g", "i.e", "u.s", "jr", "sr", "no"}
+_ABBREVIATIONS |= {"p.m", "a.m", "ft", "lbs", "inc", "co", "prof"}
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
 
 _OPENING = [

@@ -4,14 +4,15 @@ A batch holds ``images`` photographs (groups of similar ones, so that it contain
 and two captions of each. The losses:
 
 * the hinge loss of SCAN, summed over all negatives or the hardest only;
-* with a *teacher* (sentence vectors of the captions): one minus the correlation between the teacher's
-  relevance of caption ``j`` for photograph ``i`` (mean cosine with the photograph's own captions) and
-  what the model says of the same pair: the image-caption score, and the two parts of TIGEr (weight
-  distribution similarity, agreement of the region order) with the other caption as the reference.
+* with a *teacher* (sentence vectors of the captions): one minus the correlation between the
+  teacher's relevance of caption ``j`` for photograph ``i`` (mean cosine with the photograph's own
+  captions) and what the model says of the same pair: the image-caption score, and the two parts of
+  TIGEr (weight distribution similarity, agreement of the region order) with the other caption as
+  the reference.
   The hinge alone treats every wrong caption alike; judgements are graded, and so are these terms.
 
-Word embeddings can start from word vectors: ``embedding = base @ projection + own``, where ``own`` is
-left out at random, so that words never seen in training still land where their base says.
+Word embeddings can start from word vectors: ``embedding = base @ projection + own``, where ``own``
+is left out at random, so that words never seen in training still land where their base says.
 Region features are whitened first. Both steps are folded into plain SCAN weights at the end.
 """
 
@@ -87,7 +88,7 @@ class PairData:
     def __post_init__(self) -> None:
         if len(self.features) != len(self.captions):
             raise InputError(
-                f"{len(self.features)} images have region features but {len(self.captions)} have captions"
+                f"{len(self.features)} images have regions, but {len(self.captions)} have captions"
             )
         if min(len(one) for one in self.captions) < 2:
             raise InputError("training needs at least two captions of every image")
@@ -303,7 +304,11 @@ class Trainer:
             losses.append(self._one_step())
             self.step += 1
             out_of_time = seconds is not None and time.monotonic() - started > seconds
-            if self.step % self.options.validate == 0 or self.step == self.options.steps or out_of_time:
+            if (
+                self.step % self.options.validate == 0
+                or self.step == self.options.steps
+                or out_of_time
+            ):
                 model = self.average.export(self.whitening)
                 entry: dict[str, Any] = {"step": self.step, "seconds": time.monotonic() - started}
                 entry |= {k: float(np.mean([one[k] for one in losses])) for k in losses[0]}
@@ -456,7 +461,7 @@ def schedule(step: int, options: TrainOptions) -> float:
 
 
 def word_base(tables: Sequence[np.ndarray]) -> Tensor:
-    """Word vectors of several sources side by side, each with unit variance; absent words are zero."""
+    """Word vectors of several sources side by side, at unit variance; absent words are zero."""
     parts = []
     for table in tables:
         if table.ndim != 2:

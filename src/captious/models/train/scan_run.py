@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def _sentences(name: str, texts: Sequence[str]) -> Tensor:
     for begin in range(0, len(texts), 512):
         some = encoder.encode(list(texts[begin : begin + 512]), layers)
         bounds = some.offsets.tolist()
-        out += [some.vectors[a:b].mean(0) for a, b in zip(bounds, bounds[1:], strict=False)]
+        out += [some.vectors[a:b].mean(0) for a, b in pairwise(bounds)]
     return torch.nn.functional.normalize(torch.stack(out).float(), dim=1)
 
 
@@ -236,7 +237,10 @@ class DevJudge:
                 ranked[draw.integers(min(15, len(ranked) - 1), min(60, len(ranked)))],
                 others[0],
             ]
-            graded = [texts[image][own[0]], *(texts[p][draw.integers(len(texts[p]))] for p in picks)]
+            graded = [
+                texts[image][own[0]],
+                *(texts[p][draw.integers(len(texts[p]))] for p in picks),
+            ]
             references = [texts[image][k] for k in own[1:]]
             ids = [encode(words, text) for text in (*graded, *references)]
             self.rows.append((image, ids, len(graded)))
@@ -261,8 +265,8 @@ class DevJudge:
             "similarity": float(kendalltau(similar, grade, variant="c").statistic),
         }
         out |= recalls(model, self.features[:400], self.texts[:400], self.words, one=True)
-        out["select"] = out["rsum"] if self.select == "rsum" else (
-            out["tiger"] + 0.5 * out["similarity"]
+        out["select"] = (
+            out["rsum"] if self.select == "rsum" else (out["tiger"] + 0.5 * out["similarity"])
         )
         return out
 
