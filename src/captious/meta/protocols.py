@@ -110,11 +110,11 @@ def _all() -> dict[str, Protocol]:
             ))
             made.append(Protocol(f"{name}/{ties}-0refs", name, "accuracy", ties=ties, references=0,
                                  used_by="VIFIDEL" if name.startswith("pascal") else ""))
-            sizes = {"pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48),
+            sizes = {"pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
                      "foil": (1, 4)}.get(name, (1, 5))
             made += [
                 Protocol(f"{name}/{ties}-{k}drawn", name, "accuracy", ties=ties, references=k,
-                         draws=5 if k < 40 else 1)
+                         draws=5 if k <= 5 else 1)
                 for k in sizes
             ]
         made.append(Protocol(f"own/{ties}", "*", "accuracy", ties=ties))
