@@ -20,7 +20,7 @@ alphabetical order, so that their order in the file changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
@@ -31,13 +31,14 @@ from captious.metrics import _scene_view
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers, tokens
 from captious.text._scene_lemmas import Lemmas
-from captious.text._scene_rules import Scene, scene
+from captious.text._scene_rules import Parse, Scene, scene
 from captious.text._scene_words import COLOURS, NUMBERS, SIZES
 from captious.text.scene_graph import Concept, Matches, SceneGraph, match
 from captious.text.scene_parser import LONGEST, SceneParser
 from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
 
+GraphOf = Callable[[tuple[str, ...]], SceneGraph]
 _PARTS: Final = ("object", "relation", "attribute", "color", "cardinality", "size")
 
 
@@ -85,12 +86,11 @@ class Spice(Metric):
         captions = [texts[i] for i in samples.caption.tolist()]
         flat = [texts[i] for i in samples.reference.tolist()]
         bounds = samples.offsets.tolist()
-        reader = _reader(self.parser, self.tables)
-        graph_of = reader.graphs(captions + flat)
+        graph_of = reader(self.parser, self.tables).graphs(captions + flat)
         rows = np.zeros((len(samples), 1 + 2 * len(_PARTS)))
         for i, caption in enumerate(captions):
             references = tuple(sorted(set(flat[bounds[i] : bounds[i + 1]])))
-            rows[i] = _row(graph_of((caption,)), graph_of(references))
+            rows[i] = row(graph_of((caption,)), graph_of(references))
         return Stats(rows, notes=_notes(rows, captions + flat))
 
     def scores(self, rows: Floats) -> Floats:
@@ -107,10 +107,10 @@ class Spice(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the exact parser, the word tables and the tokeniser."""
-        reader = _reader(self.parser, self.tables)
+        used = reader(self.parser, self.tables)
         return {
-            "parser": reader.parser.version,
-            "tables": f"meteor-1.5({reader.tables.fingerprint})",
+            "parser": used.parser.version,
+            "tables": f"meteor-1.5({used.tables.fingerprint})",
             "tokenizer": tokenizers.get(self.tokenizer).signature,
         }
 
@@ -119,15 +119,15 @@ class Spice(Metric):
         tokenize: Any = tokenizers.get(self.tokenizer)
         caption = " ".join(tokenize(sample.caption))
         references = tuple(sorted({" ".join(tokenize(r)) for r in sample.references}))
-        graph_of = _reader(self.parser, self.tables).graphs([caption, *references])
+        graph_of = reader(self.parser, self.tables).graphs([caption, *references])
         mine, theirs = graph_of((caption,)), graph_of(references)
         found = match(mine, theirs)
-        row = _row(mine, theirs)
-        values = dict(zip([c.name for c in self.columns], self.scores(row[None])[0], strict=True))
+        scores = self.scores(row(mine, theirs)[None])[0]
+        values = dict(zip([c.name for c in self.columns], scores, strict=True))
         return _scene_view.explanation(mine, theirs, found, values)
 
 
-class _Reader:
+class Reader:
     """Sentences to graphs, with one parser and one set of tables; remembers lemmas and synsets."""
 
     def __init__(self, parser: str, tables: str | None) -> None:
@@ -136,22 +136,30 @@ class _Reader:
         self._lemmas = Lemmas(self.tables)
         self._synsets: dict[str, frozenset[int]] = {}
 
-    def graphs(self, texts: Iterable[str]) -> Any:
-        """Parse the sentences; return a function from a group of them to its merged graph."""
-        cut = {t: " ".join(t.split(" ")[:LONGEST]) for t in dict.fromkeys(texts)}
-        parses = self.parser.parse(list(cut.values()))
-        scenes = {c: scene(p, self._lemmas) for c, p in parses.items()}
-        scenes[""] = Scene()
+    def scenes(self, texts: Iterable[str]) -> dict[str, Scene]:
+        """Parse tokenised sentences and read what each says."""
+        return self._read(self.parser.parse(texts))
+
+    def graphs(self, texts: Iterable[str]) -> GraphOf:
+        """Return a function from a group of these sentences to its merged graph."""
+        return self.graphs_of(self.parser.parse(texts))
+
+    def graphs_of(self, parses: dict[str, Parse]) -> GraphOf:
+        """Do the same for sentences that are parsed already."""
+        scenes = self._read(parses)
         graphs: dict[tuple[str, ...], SceneGraph] = {}
 
         def graph_of(group: tuple[str, ...]) -> SceneGraph:
             found = graphs.get(group)
             if found is None:
-                parts = (scenes[cut[t]] for t in group)
+                parts = (scenes[t] for t in group)
                 found = graphs[group] = SceneGraph.of(parts, self._synsets_of)
             return found
 
         return graph_of
+
+    def _read(self, parses: dict[str, Parse]) -> dict[str, Scene]:
+        return {text: scene(parse, self._lemmas) for text, parse in parses.items()}
 
     def _synsets_of(self, word: str) -> frozenset[int]:
         found = self._synsets.get(word)
@@ -161,18 +169,19 @@ class _Reader:
 
 
 @lru_cache(maxsize=4)
-def _reader(parser: str, tables: str | None) -> _Reader:
-    return _Reader(parser, tables)
+def reader(parser: str, tables: str | None) -> Reader:
+    """Return the reader for a parser and tables, made once per process."""
+    return Reader(parser, tables)
 
 
 # -- counting -------------------------------------------------------------------------------
 
 
-def _row(caption: SceneGraph, references: SceneGraph) -> Floats:
+def row(caption: SceneGraph, references: SceneGraph) -> Floats:
     """Return the statistics of one caption."""
     found = match(caption, references)
-    row = np.zeros(1 + 2 * len(_PARTS))
-    row[0] = _f(found.count, len(caption), len(references))
+    out = np.zeros(1 + 2 * len(_PARTS))
+    out[0] = _f(found.count, len(caption), len(references))
     counts = [
         (sum(map(bool, found.objects)), len(caption.objects), len(references.objects)),
         (len(found.relations), _size(caption.relations), _size(references.relations)),
@@ -181,9 +190,9 @@ def _row(caption: SceneGraph, references: SceneGraph) -> Floats:
     ]
     for k, (matched, mine, theirs) in enumerate(counts):
         if theirs:
-            row[1 + 2 * k] = _f(matched, mine, theirs)
-            row[2 + 2 * k] = 1.0
-    return row
+            out[1 + 2 * k] = _f(matched, mine, theirs)
+            out[2 + 2 * k] = 1.0
+    return out
 
 
 def _f(matched: int, mine: int, theirs: int) -> float:

@@ -1,7 +1,8 @@
 """Dependency parses of many sentences: cached, each distinct sentence once, on several cores.
 
 Sentences are token strings (lower-case, words separated by one space), as the tokeniser gives them
-to SPICE. spaCy's own tokeniser takes no part.
+to SPICE. spaCy's own tokeniser takes no part. A full stop is added for the parser, which learned
+from text that has one, and taken away again: a caption with and one without are parsed alike.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,7 @@ from captious.progress import Progress
 from captious.text._scene_rules import Parse
 from captious.text.parse_cache import ParseCache
 
+EMPTY: Final = Parse((), (), (), ())
 LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
@@ -49,9 +51,10 @@ class SceneParser:
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
         )
 
-    def parse(self, texts: Sequence[str]) -> dict[str, Parse]:
-        """Return the parse of every distinct non-empty sentence."""
-        wanted = list(dict.fromkeys(t for t in texts if t))
+    def parse(self, texts: Iterable[str]) -> dict[str, Parse]:
+        """Return the parse of every distinct sentence; of a long one, that of its beginning."""
+        cut = {t: " ".join(t.split(" ")[:LONGEST]) for t in dict.fromkeys(texts)}
+        wanted = list(dict.fromkeys(t for t in cut.values() if t))
         cache = ParseCache(_cache_file(self.path))
         known = cache.get(wanted)
         new = [t for t in wanted if t not in known]
@@ -60,7 +63,7 @@ class SceneParser:
                 fresh = dict(zip(new, self._run(new, bar), strict=True))
             cache.put(fresh.items())
             known |= fresh
-        return {t: decode(t, known[t]) for t in wanted}
+        return {t: decode(c, known[c]) if c else EMPTY for t, c in cut.items()}
 
     def _run(self, texts: list[str], bar: Progress) -> list[str]:
         """Parse, sharing the work with other processes when there is enough of it."""
@@ -130,14 +133,23 @@ def encode_all(model: Path, texts: Sequence[str]) -> Iterator[str]:
     from spacy.tokens import Doc
 
     nlp = _load(str(model))
-    docs = (Doc(nlp.vocab, words=text.split(" ")) for text in texts)
+    docs = (Doc(nlp.vocab, words=[*text.split(" "), "."]) for text in texts)
     for doc in nlp.pipe(docs, batch_size=_BATCH):
-        tags, labels, heads = [], [], []
-        for token in doc:
-            tags.append(token.tag_)
-            labels.append(token.dep_)
-            heads.append(str(token.head.i))
-        yield f"{' '.join(tags)}\t{' '.join(labels)}\t{' '.join(heads)}"
+        tokens = list(doc)
+        stop = tokens.pop()
+        # Should the full stop govern a word, that word takes the full stop's own governor.
+        above = stop.head.i if stop.head.i != stop.i else None
+        heads = [
+            (above if above is not None else t.i) if t.head.i == stop.i else t.head.i
+            for t in tokens
+        ]
+        yield "\t".join(
+            (
+                " ".join([t.tag_ for t in tokens]),
+                " ".join([t.dep_ for t in tokens]),
+                " ".join(map(str, heads)),
+            )
+        )
 
 
 def decode(text: str, line: str) -> Parse:
@@ -198,5 +210,5 @@ def _fingerprint(folder: Path) -> str:
 def _cache_file(folder: Path) -> Path:
     from importlib.metadata import version
 
-    spacy = ".".join(version("spacy").split(".")[:2])
+    spacy = ".".join(version("spacy").split(".")[:2])  # parsers change with minor versions
     return settings.get().cache_dir / "parses" / f"{_fingerprint(folder)[:16]}-spacy{spacy}.sqlite"
