@@ -14,6 +14,7 @@ from captious.cli.score import add_scoring, compute
 from captious.engine.compare import Comparison, compare
 from captious.errors import UsageError
 from captious.io import files
+from captious.io.tables import grid
 
 
 def add_parser(subs: Any) -> None:
@@ -70,8 +71,6 @@ def render(result: Comparison, format: str) -> str:
             "signatures": result.table.signatures,
         }
         return json.dumps(whole, indent=1) + "\n"
-    from captious.io.tables import _grid_latex, _grid_markdown, _grid_text
-
     letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(result.systems)}
     cells = [["metric", *(f"{letter[s]} {s}" for s in result.systems)]]
     for column in result.table.values:
@@ -95,7 +94,6 @@ def render(result: Comparison, format: str) -> str:
             f"{d.p_bootstrap:.4f}", f"{d.p_randomisation:.4f}",
             f"{d.corrected:.4f}{'*' if d.significant else ''}",
         ])
-    grid = {"text": _grid_text, "markdown": _grid_markdown, "latex": _grid_latex}[format]
     mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
     said = [
         f"baseline: {result.systems[0]}; a superscript letter = significantly better than that "
@@ -105,4 +103,4 @@ def render(result: Comparison, format: str) -> str:
         f"trials each, by image, seed {result.seed}; p corrected is of p swap",
     ]
     said += [f"{c}: {s}" for c, s in result.table.signatures.items()]
-    return "\n\n".join([grid(cells), grid(tests), "\n".join(mark + s for s in said)]) + "\n"
+    return "\n\n".join([grid(cells, format), grid(tests, format), "\n".join(mark + s for s in said)]) + "\n"

@@ -128,13 +128,13 @@ def _corpus(table: ScoreTable) -> str:
     cells = [["metric", *systems]]
     for name in table.values:
         values = [table.corpora[s][name] for s in systems]
-        cells.append([name, *(tables._with_interval(v, "text") for v in values)])
+        cells.append([name, *(tables.with_interval(v, "text") for v in values)])
     head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"
     unscored = Counter((u.column, u.reason) for u in table.unscored)
     said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
-    return "\n".join([tables._grid_text(cells), "", head, *said])
+    return "\n".join([tables.grid(cells, "text"), "", head, *said])
 
 
 def _explained(metrics: list[Metric], samples: CaptionSet) -> str:

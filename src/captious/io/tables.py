@@ -134,7 +134,7 @@ def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
     names = list(table.values)
     corpus = [["metric", *([s or "score" for s in table.corpora])]]
     for n in names:
-        corpus.append([n, *(_with_interval(v[n], format) for v in table.corpora.values())])
+        corpus.append([n, *(with_interval(v[n], format) for v in table.corpora.values())])
     shown = len(table) if rows is None else min(rows, len(table))
     several = len(table.corpora) > 1
     captions = [["id", *(["system"] if several else []), "caption", *names]]
@@ -143,7 +143,6 @@ def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
             str(table.ids[r]), *([str(table.systems[r])] if several else []),
             _short(table.captions[r], 48), *(_f(table.values[n][r]) for n in names),
         ])
-    grid = {"text": _grid_text, "markdown": _grid_markdown, "latex": _grid_latex}[format]
     left = len(table) - shown
     said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
     if left > 0:
@@ -158,7 +157,12 @@ def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
     said += [f"{c}: {n:,} captions not scored: {why}" for (c, why), n in reasons.items()]
     comment = {"text": "", "markdown": "- ", "latex": "% "}[format]
     tail = "\n".join(comment + line.replace("\n", " ") for line in said)
-    return f"{grid(corpus)}\n\n{grid(captions)}\n\n{tail}\n"
+    return f"{grid(corpus, format)}\n\n{grid(captions, format)}\n\n{tail}\n"
+
+
+def grid(cells: list[list[str]], format: str) -> str:
+    """Return a table of cells, the first row being its header, as text, markdown or latex."""
+    return {"text": _grid_text, "markdown": _grid_markdown, "latex": _grid_latex}[format](cells)
 
 
 def _grid_text(cells: list[list[str]]) -> str:
@@ -194,7 +198,8 @@ def _grid_latex(cells: list[list[str]]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _with_interval(value: Any, format: str) -> str:
+def with_interval(value: Any, format: str) -> str:
+    """Write a corpus value with the bounds of its interval, where it has one."""
     if math.isnan(value.low):
         return _f(value)
     if format == "latex":
