@@ -117,14 +117,25 @@ def grow(data: Path, system: str) -> None:
         run(samples, None, resamples=0)
         spent = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{size:>9,} captions {spent:8.1f} s  {spent / size * 1e4:6.2f} s per 10,000 "
-              f" peak {peak:,.0f} MB", flush=True)
+        print(
+            f"{size:>9,} captions {spent:8.1f} s  {spent / size * 1e4:6.2f} s per 10,000 "
+            f" peak {peak:,.0f} MB",
+            flush=True,
+        )
 
 
 def child(side: str, args: argparse.Namespace) -> dict:
     start = time.perf_counter()
-    command = [sys.executable, __file__, "--side", side, "--data", str(args.data),
-               "--system", args.system]
+    command = [
+        sys.executable,
+        __file__,
+        "--side",
+        side,
+        "--data",
+        str(args.data),
+        "--system",
+        args.system,
+    ]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=dict(os.environ))
     result = json.loads(done.stdout.decode().strip().split("\n")[-1])
     result["wall"] = time.perf_counter() - start
@@ -157,13 +168,17 @@ def main() -> None:
     a, s, b = child("ours", args), child("single", args), child("peer", args)
     print(f"{'':28}{'pycocoevalcap':>14}{'captious':>10}{'ratio':>8}")
     rows = [("tokenise", b["seconds"]["tokenise"], a["seconds"]["tokenise"])]
-    rows += [(f"{n} alone", b["seconds"][n], s["seconds"][n]) for n in ("BLEU", "ROUGE-L", "CIDEr-D")]
+    rows += [
+        (f"{n} alone", b["seconds"][n], s["seconds"][n]) for n in ("BLEU", "ROUGE-L", "CIDEr-D")
+    ]
     rows.append(("all, end to end", b["wall"], a["wall"]))
     for name, theirs, mine in rows:
         print(f"{name:28}{theirs:12.2f} s{mine:8.2f} s{theirs / mine:7.1f}x")
     most = max(b["memory"].values())
-    print(f"{'peak memory':28}{most:11.0f} MB{a['memory']['python']:7.0f} MB"
-          f"{most / a['memory']['python']:7.1f}x")
+    print(
+        f"{'peak memory':28}{most:11.0f} MB{a['memory']['python']:7.0f} MB"
+        f"{most / a['memory']['python']:7.1f}x"
+    )
     worst = max(abs(b["values"][k] - a["values"][k]) for k in b["values"])
     print(f"largest difference of the corpus values: {worst:.2e}")
 

@@ -19,7 +19,14 @@ HERE = Path(__file__).resolve().parent
 
 def page(metric: Metric) -> str:
     module = (sys.modules[type(metric).__module__].__doc__ or "").strip()
-    lines = [f"# {metric.name}", "", "<!-- made by docs/generate.py; edit the docstring -->", "", module, ""]
+    lines = [
+        f"# {metric.name}",
+        "",
+        "<!-- made by docs/generate.py; edit the docstring -->",
+        "",
+        module,
+        "",
+    ]
     needs = ", ".join(sorted(n.value for n in metric.needs)) or "nothing but the caption"
     lines += [f"Needs: {needs}.", ""]
     extras = sorted(set(metric.modules.values()))
@@ -36,15 +43,30 @@ def page(metric: Metric) -> str:
         lines += ["", "| parameter | default |", "|---|---|"]
         lines += [f"| `{f.name}` | `{f.default!r}` |" for f in fields(metric)]
     lines += ["", "```text", *(d.removeprefix("    ") for d in doc), "```", ""]
-    lines += ["```sh", f"captious score captions.json --refs references.json --metrics {metric.name}", "```", ""]
+    lines += [
+        "```sh",
+        f"captious score captions.json --refs references.json --metrics {metric.name}",
+        "```",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def index(metrics: list[Metric]) -> str:
-    marks = {Need.REFERENCES: "references", Need.IMAGE_PIXELS: "image", Need.IMAGE_REGIONS: "image",
-             Need.IMAGE_OBJECTS: "object labels or image"}
-    lines = ["# Metrics", "", "<!-- made by docs/generate.py -->", "",
-             "| metric | what it is | needs | extra |", "|---|---|---|---|"]
+    marks = {
+        Need.REFERENCES: "references",
+        Need.IMAGE_PIXELS: "image",
+        Need.IMAGE_REGIONS: "image",
+        Need.IMAGE_OBJECTS: "object labels or image",
+    }
+    lines = [
+        "# Metrics",
+        "",
+        "<!-- made by docs/generate.py -->",
+        "",
+        "| metric | what it is | needs | extra |",
+        "|---|---|---|---|",
+    ]
     for m in metrics:
         first = (type(m).__doc__ or "").strip().split("\n")[0]
         needs = ", ".join(sorted({marks[n] for n in m.needs})) or "caption only"

@@ -45,7 +45,7 @@ def twelve() -> dict:
     return json.loads((GOLDEN / "classic" / "twelve_items.json").read_text())
 
 
-@pytest.fixture()
+@pytest.fixture
 def cache(tmp_path: Path):
     """Settings with an empty cache folder of their own."""
     with settings.use(cache_dir=tmp_path / "cache", progress=False) as chosen:

@@ -76,8 +76,18 @@ def test_imports_point_one_way():
 
 def test_surface_is_exact():
     assert sorted(captious.__all__) == [
-        "CaptionSet", "CaptiousError", "Sample", "ScoreTable", "Settings", "__version__",
-        "compare", "explain", "load", "metric", "metrics", "score",
+        "CaptionSet",
+        "CaptiousError",
+        "Sample",
+        "ScoreTable",
+        "Settings",
+        "__version__",
+        "compare",
+        "explain",
+        "load",
+        "metric",
+        "metrics",
+        "score",
     ]
     for name in captious.__all__:
         assert getattr(captious, name) is not None
@@ -85,8 +95,21 @@ def test_surface_is_exact():
 
 def test_import_is_light():
     """`import captious` opens no numpy, torch, spaCy; every metric module stays light too."""
-    heavy = ["torch", "spacy", "transformers", "cv2", "ot", "numba", "PIL", "matplotlib", "pandas",
-             "sklearn", "onnxruntime", "h5py", "lmdb"]
+    heavy = [
+        "torch",
+        "spacy",
+        "transformers",
+        "cv2",
+        "ot",
+        "numba",
+        "PIL",
+        "matplotlib",
+        "pandas",
+        "sklearn",
+        "onnxruntime",
+        "h5py",
+        "lmdb",
+    ]
     code = (
         "import sys, json, captious; first = 'numpy' in sys.modules\n"
         "from captious import registry, cli\n"
@@ -105,6 +128,11 @@ def test_no_shortcuts_in_src():
                 wrong.append(f"{path.name}:{node.lineno} assert")
             if isinstance(node, ast.ExceptHandler) and node.type is None:
                 wrong.append(f"{path.name}:{node.lineno} bare except")
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("eval", "exec", "pickle.load", "pickle.loads"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "eval",
+                "exec",
+                "pickle.load",
+                "pickle.loads",
+            ):
                 wrong.append(f"{path.name}:{node.lineno} {ast.unparse(node.func)}")
     assert not wrong, "\n".join(wrong)

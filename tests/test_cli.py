@@ -11,17 +11,30 @@ import pytest
 from captious.cli import main, verbs
 
 
-@pytest.fixture()
+@pytest.fixture
 def files(tmp_path):
     caps = tmp_path / "caps.json"
-    caps.write_text(json.dumps([{"image_id": 1, "caption": "A dog runs."},
-                                {"image_id": 2, "caption": "A red bus!"}]))
+    caps.write_text(
+        json.dumps(
+            [{"image_id": 1, "caption": "A dog runs."}, {"image_id": 2, "caption": "A red bus!"}]
+        )
+    )
     worse = tmp_path / "worse.json"
-    worse.write_text(json.dumps([{"image_id": 1, "caption": "food"}, {"image_id": 2, "caption": "a"}]))
+    worse.write_text(
+        json.dumps([{"image_id": 1, "caption": "food"}, {"image_id": 2, "caption": "a"}])
+    )
     refs = tmp_path / "refs.json"
-    refs.write_text(json.dumps({"images": [], "annotations": [
-        {"image_id": 1, "id": 1, "caption": "A dog is running."},
-        {"image_id": 2, "id": 2, "caption": "A red bus on a street."}]}))
+    refs.write_text(
+        json.dumps(
+            {
+                "images": [],
+                "annotations": [
+                    {"image_id": 1, "id": 1, "caption": "A dog is running."},
+                    {"image_id": 2, "id": 2, "caption": "A red bus on a street."},
+                ],
+            }
+        )
+    )
     return caps, refs, worse
 
 
@@ -40,7 +53,9 @@ def test_score_just_works(capsys, files):
 
 
 def test_json_on_stdout(capsys, files):
-    code, out, _ = run(capsys, "score", files[0], "-r", files[1], "-m", "bleu_1,rouge_l", "-f", "json")
+    code, out, _ = run(
+        capsys, "score", files[0], "-r", files[1], "-m", "bleu_1,rouge_l", "-f", "json"
+    )
     whole = json.loads(out)
     assert code == 0
     assert set(whole["corpus"]) == {"bleu_1", "rouge_l"}
@@ -72,8 +87,9 @@ def test_compare(capsys, files):
     assert code == 0
     assert "baseline: caps" in out
     for format in ("json", "latex", "markdown"):
-        code, out, _ = run(capsys, "compare", files[0], files[2], "-r", files[1], "-m", "rouge_l",
-                           "-f", format)
+        code, out, _ = run(
+            capsys, "compare", files[0], files[2], "-r", files[1], "-m", "rouge_l", "-f", format
+        )
         assert code == 0
         assert "worse" in out
     assert run(capsys, "compare", files[0], "-r", files[1])[0] == 2
@@ -90,7 +106,7 @@ def test_wrong_words_get_a_hint(capsys, files):
 
 def test_bad_input_writes_nothing(capsys, files, tmp_path):
     files[0].write_text('[{"image_id": 1, "caption": 3}, {"image_id": 5, "caption": "x"}]')
-    code, out, err = run(capsys, "score", files[0], "-r", files[1], "-o", tmp_path / "o.json")
+    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-o", tmp_path / "o.json")
     assert code == 3
     assert "2 problems" in err
     assert "entry 1" in err
@@ -109,11 +125,15 @@ def test_df_build_and_use(capsys, files, tmp_path):
     table = tmp_path / "df.npz"
     assert run(capsys, "df", "build", files[1], "-o", table)[0] == 0
     assert "documents: 2" in run(capsys, "df", "show", table)[1]
-    same = run(capsys, "score", files[0], "-r", files[1], "-m", f"cider_d(df='{table}')", "-f", "json")
+    same = run(
+        capsys, "score", files[0], "-r", files[1], "-m", f"cider_d(df='{table}')", "-f", "json"
+    )
     corpus = run(capsys, "score", files[0], "-r", files[1], "-m", "cider_d", "-f", "json")
     a, b = (json.loads(x[1])["captions"] for x in (same, corpus))
     assert [r["cider_d"] for r in a] == pytest.approx([r["cider_d"] for r in b])
-    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", f"cider_d(df='{table}',stem=True)")
+    code, _, err = run(
+        capsys, "score", files[0], "-r", files[1], "-m", f"cider_d(df='{table}',stem=True)"
+    )
     assert code == 2
     assert "stem=False" in err
 

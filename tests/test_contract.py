@@ -11,25 +11,39 @@ from captious.types import CaptionSet, Sample
 
 # One made-up set for all: repeated images, several systems, long and short captions.
 _REFS = {
-    "beach": ("a man rides a horse on the beach", "a person on a brown horse by the sea",
-              "someone riding a horse along the shore"),
+    "beach": (
+        "a man rides a horse on the beach",
+        "a person on a brown horse by the sea",
+        "someone riding a horse along the shore",
+    ),
     "snow": ("two dogs play in the snow", "a pair of dogs run through deep snow"),
-    "bus": ("a red bus drives down the street", "a double decker bus on a busy road",
-            "the red bus is full of people"),
+    "bus": (
+        "a red bus drives down the street",
+        "a double decker bus on a busy road",
+        "the red bus is full of people",
+    ),
     "cat": ("a black cat sleeps on a sofa", "the cat is lying on the couch"),
     "food": ("a white plate with pasta and vegetables", "a dish of food on a wooden table"),
     "kids": ("three children play football in the park", "kids kicking a ball on the grass"),
 }
 _CAPTIONS = [
-    ("beach", "a man riding a horse on the beach"), ("beach", "a dog on a sofa"),
-    ("snow", "two dogs running in the snow"), ("snow", "dogs"),
-    ("bus", "a red bus on the street"), ("bus", "a a a a bus bus"),
-    ("cat", "a black cat sleeps on a sofa"), ("food", "a plate of food on the table"),
-    ("kids", "children playing with a ball in a park on a sunny day"), ("kids", "a park"),
+    ("beach", "a man riding a horse on the beach"),
+    ("beach", "a dog on a sofa"),
+    ("snow", "two dogs running in the snow"),
+    ("snow", "dogs"),
+    ("bus", "a red bus on the street"),
+    ("bus", "a a a a bus bus"),
+    ("cat", "a black cat sleeps on a sofa"),
+    ("food", "a plate of food on the table"),
+    ("kids", "children playing with a ball in a park on a sunny day"),
+    ("kids", "a park"),
 ]
 _OBJECTS = {
-    "beach": ("person", "horse"), "snow": ("dog", "dog"), "bus": ("bus", "person"),
-    "cat": ("cat", "sofa"), "food": ("bowl", "dining table"),
+    "beach": ("person", "horse"),
+    "snow": ("dog", "dog"),
+    "bus": ("bus", "person"),
+    "cat": ("cat", "sofa"),
+    "food": ("bowl", "dining table"),
     "kids": ("person", "person", "sports ball"),
 }
 
@@ -73,7 +87,7 @@ def close(a, b) -> None:
 
 
 def test_declares_itself(case):
-    metric, samples, context = case
+    metric, _, context = case
     assert metric.name in NAMES
     assert metric.columns
     assert all(c.low < c.high and c.meaning for c in metric.columns)
@@ -167,8 +181,14 @@ def test_odd_text(case):
     """Emoji, right-to-left text, newlines, a word of 5,000 letters: a number or a reason."""
     metric, samples, context = case
     rows = list(samples)
-    odd = ["\U0001f600 \U0001f600", "קצר מאוד", "a dog\nruns\r\nfast", "!!! ... ---", "x" * 5000,
-           "the " * 600]
+    odd = [
+        "\U0001f600 \U0001f600",
+        "קצר מאוד",
+        "a dog\nruns\r\nfast",
+        "!!! ... ---",
+        "x" * 5000,
+        "the " * 600,
+    ]
     given = CaptionSet.of(
         Sample(f"o{i}", text, rows[0].references, rows[0].image, "", rows[0].objects)
         for i, text in enumerate(odd)
@@ -191,5 +211,5 @@ def test_corpus_from_sums(case):
 
 
 def test_every_metric_is_covered():
-    assert NAMES == sorted(registry._entries())
+    assert sorted(registry._entries()) == NAMES
     assert {"bleu", "rouge_l", "cider", "cider_d"} <= set(NAMES)

@@ -50,7 +50,9 @@ def test_batches_and_whole_agree(monkeypatch):
 
 
 def test_rows_without_references_are_unscored_with_a_reason():
-    table = captious.score(["a dog", "a cat", "a bus"], [["a dog"], [], ["a bus"]], metrics="rouge_l")
+    table = captious.score(
+        ["a dog", "a cat", "a bus"], [["a dog"], [], ["a bus"]], metrics="rouge_l"
+    )
     assert np.isnan(table["rouge_l"][1])
     assert [(u.id, u.reason) for u in table.unscored] == [("1", "it has no reference")]
     assert table.corpus["rouge_l"] == pytest.approx(1.0)
@@ -63,7 +65,7 @@ def test_missing_inputs_are_listed_together():
 
 
 def test_unknown_metric_before_anything_runs():
-    with pytest.raises(UsageError, match="did you mean 'bleu'|Did you mean 'bleu'"):
+    with pytest.raises(UsageError, match="Did you mean 'bleu'"):
         captious.score(["a"], [["a"]], metrics="blue")
 
 
@@ -75,9 +77,7 @@ def test_bootstrap_agrees_with_plain_resampling():
     weights = np.concatenate(list(bootstrap.draws(40, 300, 5)))
     assert (weights.sum(axis=1) == 40).all()
     assert (counts == 40).all()
-    again = [
-        Bleu().aggregate(np.repeat(rows, w.astype(int), axis=0)) for w in weights[:20]
-    ]
+    again = [Bleu().aggregate(np.repeat(rows, w.astype(int), axis=0)) for w in weights[:20]]
     np.testing.assert_allclose(Bleu().corpus(totals[:20], counts[:20]), again, atol=1e-12)
 
 
@@ -128,7 +128,9 @@ def test_a_killed_run_resumes(tmp_path):
     Fragile.alive, Fragile.calls = True, 0
     table = run(samples, [Fragile()], resamples=0, parts=parts)
     assert Fragile.calls == 3
-    np.testing.assert_array_equal(table["rouge_l"], run(samples, ["rouge_l"], resamples=0)["rouge_l"])
+    np.testing.assert_array_equal(
+        table["rouge_l"], run(samples, ["rouge_l"], resamples=0)["rouge_l"]
+    )
     Fragile.calls = 0
     run(made(50, seed=9), [Fragile()], resamples=0, parts=parts)
     assert Fragile.calls == 5, "parts of other data must not be used"
@@ -184,10 +186,14 @@ def test_compare_finds_a_real_difference_and_not_a_false_one():
     base = made(150)
     swapped = CaptionSet.build(
         base.captions() + [base.captions()[i] for i in rng.permutation(150)],
-        base.references() + base.references(), ids=[*base.ids, *base.ids], systems=["x"] * 150 + ["y"] * 150,
+        base.references() + base.references(),
+        ids=[*base.ids, *base.ids],
+        systems=["x"] * 150 + ["y"] * 150,
     )
     same = CaptionSet.build(
-        base.captions() * 2, base.references() * 2, ids=[*base.ids, *base.ids],
+        base.captions() * 2,
+        base.references() * 2,
+        ids=[*base.ids, *base.ids],
         systems=["x"] * 150 + ["y"] * 150,
     )
     [equal] = compare(run(same, ["rouge_l"], resamples=0)).differences
@@ -209,8 +215,9 @@ def test_randomisation_p_values_are_uniform_under_the_null():
         flip = rng.integers(0, 2, 40)
         a = [texts[f][i] for i, f in enumerate(flip)]
         b = [texts[1 - f][i] for i, f in enumerate(flip)]
-        both = CaptionSet.build(a + b, base.references() * 2, ids=[*base.ids] * 2,
-                                systems=["x"] * 40 + ["y"] * 40)
+        both = CaptionSet.build(
+            a + b, base.references() * 2, ids=[*base.ids] * 2, systems=["x"] * 40 + ["y"] * 40
+        )
         [d] = compare(run(both, ["rouge_l"], resamples=0), trials=200).differences
         hits += d.p_randomisation < 0.1
     assert hits <= 14, hits

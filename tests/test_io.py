@@ -21,7 +21,9 @@ REFS = {"7": ["a dog runs", "one dog"], "9": ["a cat sits", "the cat"]}
 COCO = {
     "images": [{"id": 7, "file_name": "x7.jpg"}, {"id": 9, "file_name": "x9.jpg"}],
     "annotations": [
-        {"image_id": int(k), "id": i, "caption": t} for i, (k, v) in enumerate(REFS.items()) for t in v
+        {"image_id": int(k), "id": i, "caption": t}
+        for i, (k, v) in enumerate(REFS.items())
+        for t in v
     ],
 }
 KARPATHY = {
@@ -43,14 +45,27 @@ def check(found) -> None:
     assert found.references() == list(REFS.values())
 
 
-@pytest.mark.parametrize("refs", [COCO, KARPATHY, REFS,
-                                  [{"id": k, "references": v} for k, v in REFS.items()],
-                                  [{"image_id": int(k), "caption": t} for k, v in REFS.items() for t in v]],
-                         ids=["coco", "karpathy", "dictionary", "records", "flat"])
-@pytest.mark.parametrize("caps", [
-    [{"image_id": 7, "caption": "a dog"}, {"image_id": 9, "caption": "a cat"}], CAPS,
-    {"7": ["a dog"], "9": ["a cat"]}, {"7": [{"caption": "a dog"}], "9": [{"caption": "a cat"}]},
-], ids=["coco", "dictionary", "pycocoevalcap", "pycocoevalcap-raw"])
+@pytest.mark.parametrize(
+    "refs",
+    [
+        COCO,
+        KARPATHY,
+        REFS,
+        [{"id": k, "references": v} for k, v in REFS.items()],
+        [{"image_id": int(k), "caption": t} for k, v in REFS.items() for t in v],
+    ],
+    ids=["coco", "karpathy", "dictionary", "records", "flat"],
+)
+@pytest.mark.parametrize(
+    "caps",
+    [
+        [{"image_id": 7, "caption": "a dog"}, {"image_id": 9, "caption": "a cat"}],
+        CAPS,
+        {"7": ["a dog"], "9": ["a cat"]},
+        {"7": [{"caption": "a dog"}], "9": [{"caption": "a cat"}]},
+    ],
+    ids=["coco", "dictionary", "pycocoevalcap", "pycocoevalcap-raw"],
+)
 def test_json_shapes(tmp_path, caps, refs):
     a, b = write(tmp_path / "c.json", caps), write(tmp_path / "r.json", refs)
     found = load(a, b)
@@ -62,8 +77,17 @@ def test_json_shapes(tmp_path, caps, refs):
 
 
 def test_lines_tables_and_text(tmp_path):
-    rows = [{"id": k, "caption": CAPS[k], "references": REFS[k], "image": f"{k}.jpg",
-             "system": "s", "objects": ["dog"]} for k in CAPS]
+    rows = [
+        {
+            "id": k,
+            "caption": CAPS[k],
+            "references": REFS[k],
+            "image": f"{k}.jpg",
+            "system": "s",
+            "objects": ["dog"],
+        }
+        for k in CAPS
+    ]
     jsonl = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n")
     found = load(jsonl)
     check(found)
@@ -76,12 +100,18 @@ def test_lines_tables_and_text(tmp_path):
     check(load(write(tmp_path / "a.csv", cells)))
     check(load(write(tmp_path / "a.tsv", cells.replace(",", "\t"))))
     listed = "id,caption,references\n" + "".join(
-        f'{k},{CAPS[k]},"{json.dumps(REFS[k])}"\n'.replace('"[', '"[').replace('", "', '"", ""')
-        .replace('["', '[""').replace('"]', '""]') for k in CAPS
+        f'{k},{CAPS[k]},"{json.dumps(REFS[k])}"\n'.replace('"[', '"[')
+        .replace('", "', '"", ""')
+        .replace('["', '[""')
+        .replace('"]', '""]')
+        for k in CAPS
     )
     check(load(write(tmp_path / "b.csv", listed)))
     caps = write(tmp_path / "c.txt", "a dog\na cat\n")
-    one, two = write(tmp_path / "r1.txt", "a dog runs\na cat sits\n"), write(tmp_path / "r2.txt", "one dog\nthe cat\n")
+    one, two = (
+        write(tmp_path / "r1.txt", "a dog runs\na cat sits\n"),
+        write(tmp_path / "r2.txt", "one dog\nthe cat\n"),
+    )
     check(load(caps, [one, two]))
 
 
@@ -138,8 +168,17 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         load(path)
     text = str(err.value)
     assert len(err.value.problems) == 7
-    for part in ("line 1", "is int (5)", "line 2", "reference 2", "used already at line 1",
-                 f"{MAX_CHARS + 1:,} characters", "surrogate", "line 5", "null or NaN"):
+    for part in (
+        "line 1",
+        "is int (5)",
+        "line 2",
+        "reference 2",
+        "used already at line 1",
+        f"{MAX_CHARS + 1:,} characters",
+        "surrogate",
+        "line 5",
+        "null or NaN",
+    ):
         assert part in text, part
 
 
@@ -153,18 +192,26 @@ def test_transposed_references_are_named():
         load(["a", "b", "c"], [["1", "2", "3"], ["4", "5", "6"]])
 
 
-@pytest.mark.parametrize(("name", "raw", "says"), [
-    ("a.json", b"", "empty"), ("a.json", b"  \n", "empty"), ("a.json", b"{", "not valid JSON"),
-    ("a.json", b"[]", "empty"), ("a.json", b"{}", "empty"), ("a.json", b"3", "expected"),
-    ("a.json", b'[{"x": 1}]', "no column holds captions"),
-    ("a.jsonl", b'{"caption": "a"}\n{"caption"\n3\n', "line 2"),
-    ("a.json", '[{"caption": "é"}]'.encode("latin-1"), "not UTF-8"),
-    ("a.json", '["a"]'.encode("utf-16"), "UTF-16"),
-    ("a.json.gz", b"\x1f\x8bnonsense", "broken gzip"),
-    ("a.csv", b"caption,references\na,b,c\n", "row 2 has 3 cells"),
-    ("a.csv", b"caption,references\n", "no row"),
-    ("a.parquet", b"PAR1", "parquet"), ("a.xml", b"<a/>", r"reads \.json"),
-])
+@pytest.mark.parametrize(
+    ("name", "raw", "says"),
+    [
+        ("a.json", b"", "empty"),
+        ("a.json", b"  \n", "empty"),
+        ("a.json", b"{", "not valid JSON"),
+        ("a.json", b"[]", "empty"),
+        ("a.json", b"{}", "empty"),
+        ("a.json", b"3", "expected"),
+        ("a.json", b'[{"x": 1}]', "no column holds captions"),
+        ("a.jsonl", b'{"caption": "a"}\n{"caption"\n3\n', "line 2"),
+        ("a.json", '[{"caption": "é"}]'.encode("latin-1"), "not UTF-8"),
+        ("a.json", '["a"]'.encode("utf-16"), "UTF-16"),
+        ("a.json.gz", b"\x1f\x8bnonsense", "broken gzip"),
+        ("a.csv", b"caption,references\na,b,c\n", "row 2 has 3 cells"),
+        ("a.csv", b"caption,references\n", "no row"),
+        ("a.parquet", b"PAR1", "parquet"),
+        ("a.xml", b"<a/>", r"reads \.json"),
+    ],
+)
 def test_broken_files(tmp_path, name, raw, says):
     path = tmp_path / name
     path.write_bytes(raw)
@@ -200,8 +247,13 @@ def test_round_trip_through_files(tmp_path, rows):
     records = [{"id": str(i), "caption": c, "references": r} for i, (c, r) in enumerate(rows)]
     jsonl = write(tmp_path / "r.jsonl", "\n".join(map(json.dumps, records)))
     pq.write_table(
-        pa.table({"id": [r["id"] for r in records], "caption": [c for c, _ in rows],
-                  "references": pa.array([r for _, r in rows], pa.list_(pa.string()))}),
+        pa.table(
+            {
+                "id": [r["id"] for r in records],
+                "caption": [c for c, _ in rows],
+                "references": pa.array([r for _, r in rows], pa.list_(pa.string())),
+            }
+        ),
         tmp_path / "r.parquet",
     )
     for path in (jsonl, tmp_path / "r.parquet"):
@@ -211,14 +263,31 @@ def test_round_trip_through_files(tmp_path, rows):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-@given(st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.dictionaries(st.sampled_from(["id", "caption", "references", "image_id", "annotations",
-                                         "images", "sentences", "x"]), inner, max_size=4),
-    ), max_leaves=12,
-))
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4),
+            st.dictionaries(
+                st.sampled_from(
+                    [
+                        "id",
+                        "caption",
+                        "references",
+                        "image_id",
+                        "annotations",
+                        "images",
+                        "sentences",
+                        "x",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            ),
+        ),
+        max_leaves=12,
+    )
+)
 def test_any_json_is_read_or_refused(data):
     """Whatever stands in a file, the answer is a set or a complaint, never a crash."""
     try:

@@ -50,8 +50,14 @@ def test_flickr8k_from_raw_captions(flickr):
     """5,822 captions, tokenised by us, by image: every value equal to the toolkit's."""
     table, samples, _ = flickr
     got = captious.score(samples, metrics=["bleu", "rouge_l", "cider_d"], intervals=False)
-    for column, golden in [("bleu_1", "bleu1"), ("bleu_2", "bleu2"), ("bleu_3", "bleu3"),
-                           ("bleu_4", "bleu4"), ("rouge_l", "rouge_l"), ("cider_d", "cider_d")]:
+    for column, golden in [
+        ("bleu_1", "bleu1"),
+        ("bleu_2", "bleu2"),
+        ("bleu_3", "bleu3"),
+        ("bleu_4", "bleu4"),
+        ("rouge_l", "rouge_l"),
+        ("cider_d", "cider_d"),
+    ]:
         np.testing.assert_allclose(got[column], table[golden].to_numpy(), **EXACT, err_msg=column)
 
 
@@ -78,8 +84,9 @@ def test_plain_cider_by_hand():
     idf = {g: math.log(3) - math.log(max(1, n)) for g, n in df.items()}
 
     def vector(text, n):
-        return {g: c * idf.get(g, math.log(3)) for g, c in Counter(grams(text)).items()
-                if len(g) == n}
+        return {
+            g: c * idf.get(g, math.log(3)) for g, c in Counter(grams(text)).items() if len(g) == n
+        }
 
     want = []
     for cap, several in zip(caps, refs, strict=True):
@@ -117,8 +124,12 @@ def test_one_image_is_an_error_not_a_zero():
 
 
 def test_built_in_table_scores_one_caption():
-    got = captious.score(["a dog runs on the beach"], [["a dog is running on the beach"]],
-                         metrics="cider_d(df='coco-val')", intervals=False)
+    got = captious.score(
+        ["a dog runs on the beach"],
+        [["a dog is running on the beach"]],
+        metrics="cider_d(df='coco-val')",
+        intervals=False,
+    )
     assert 1.0 < got.corpus["cider_d"] < 10.0
     assert "coco-val(40504," in got.signatures["cider_d"]
 

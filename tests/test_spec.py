@@ -11,7 +11,10 @@ from captious.errors import UsageError
 from captious.spec import MetricSpec, parse, parse_many, split
 
 _values = st.one_of(
-    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
     st.text(st.characters(codec="utf-8"), max_size=20),
 )
 _names = st.from_regex(r"[a-z_][a-z0-9_]{0,10}", fullmatch=True)
@@ -38,7 +41,9 @@ def test_bare_words_are_text():
     assert registry.create("cider(stem=true)").stem is True
 
 
-@pytest.mark.parametrize("text", ["", "a b", "bleu(", "bleu(1)", "bleu(a=1,a=2)", "x(a=[1])", "f(a=b c)"])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "bleu(", "bleu(1)", "bleu(a=1,a=2)", "x(a=[1])", "f(a=b c)"]
+)
 def test_nonsense_is_refused(text):
     with pytest.raises(UsageError):
         parse_many(text)

@@ -1,11 +1,11 @@
 """What can go wrong, as one tree; every message says what to do next.
 
-    CaptiousError
-    ├── InputError      the user's data: file, row, cause, all problems at once
-    ├── UsageError      a wrong name or parameter (with "did you mean")
-    ├── MissingExtra    an optional Python package is not installed
-    ├── MissingAsset    weights, a table or vectors are not on this machine
-    └── VerifyError     a stored result no longer holds
+CaptiousError
+├── InputError      the user's data: file, row, cause, all problems at once
+├── UsageError      a wrong name or parameter (with "did you mean")
+├── MissingExtra    an optional Python package is not installed
+├── MissingAsset    weights, a table or vectors are not on this machine
+└── VerifyError     a stored result no longer holds
 """
 
 from __future__ import annotations

@@ -17,22 +17,34 @@ from captious.types import CaptionSet
 def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
     """Add the arguments that name the input."""
     parser.add_argument(
-        "captions", nargs="+" if several else 1, type=Path, metavar="CAPTIONS",
+        "captions",
+        nargs="+" if several else 1,
+        type=Path,
+        metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
         "several files are several systems",
     )
     parser.add_argument(
-        "--refs", "-r", nargs="+", type=Path, metavar="FILE",
+        "--refs",
+        "-r",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
         help="references: COCO annotations, Karpathy JSON, {id: [texts]}, or parallel text files; "
         "not needed if the caption file holds them",
     )
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the photographs")
     parser.add_argument(
-        "--objects", type=Path, nargs="+", metavar="FILE",
+        "--objects",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
         help="object labels of the images (VOC, COCO, Open Images, JSON, CSV, parquet); "
         "several files are united",
     )
-    parser.add_argument("--regions", type=Path, metavar="STORE", help="region features of the images")
+    parser.add_argument(
+        "--regions", type=Path, metavar="STORE", help="region features of the images"
+    )
     parser.add_argument("--names", nargs="+", metavar="NAME", help="a name for each caption file")
 
 
@@ -52,9 +64,13 @@ def running(parser: argparse.ArgumentParser) -> None:
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:
     """Return the settings that the options ask for, to be used in a ``with`` block."""
     changes: dict[str, Any] = {
-        "device": args.device, "threads": args.threads, "cache_dir": args.cache,
-        "seed": args.seed, "download": args.download or None,
-        "progress": False if args.quiet else None, "regions": getattr(args, "regions", None),
+        "device": args.device,
+        "threads": args.threads,
+        "cache_dir": args.cache,
+        "seed": args.seed,
+        "download": args.download or None,
+        "progress": False if args.quiet else None,
+        "regions": getattr(args, "regions", None),
     }
     return settings.use(**{k: v for k, v in changes.items() if v is not None})
 
@@ -62,7 +78,10 @@ def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings
 def read(args: argparse.Namespace) -> CaptionSet:
     """Load what the data options name."""
     samples = load(
-        list(args.captions), args.refs, images=args.images, systems=args.names,
+        list(args.captions),
+        args.refs,
+        images=args.images,
+        systems=args.names,
         say=None if args.quiet else remark,
     )
     return evidence.labelled(samples, args.objects) if args.objects else samples

@@ -20,21 +20,28 @@ from captious.io.tables import grid
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "compare", help="paired tests between two and more systems",
+        "compare",
+        help="paired tests between two and more systems",
         description="Score several systems on the same samples and test every pair: paired "
         "bootstrap and paired approximate randomisation. The first file is the baseline. "
         "Superscripts name the systems that a value significantly beats.",
     )
     _options.data(parser)
     add_scoring(parser)
-    parser.add_argument("--format", "-f", choices=["text", "markdown", "latex", "json"],
-                        default="text")
+    parser.add_argument(
+        "--format", "-f", choices=["text", "markdown", "latex", "json"], default="text"
+    )
     parser.add_argument("--output", "-o", type=Path, metavar="FILE")
-    parser.add_argument("--trials", type=int, default=1000,
-                        help="bootstrap draws and random swaps (default: 1000)")
+    parser.add_argument(
+        "--trials", type=int, default=1000, help="bootstrap draws and random swaps (default: 1000)"
+    )
     parser.add_argument("--level", type=float, default=0.05, help="significance level")
-    parser.add_argument("--correction", choices=["holm", "bh", "none"], default="holm",
-                        help="for the number of comparisons (default: holm)")
+    parser.add_argument(
+        "--correction",
+        choices=["holm", "bh", "none"],
+        default="holm",
+        help="for the number of comparisons (default: holm)",
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -45,9 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--trials must be at least 1")
     with _options.active(args):
         table = compute(args)
-        result = compare(
-            table, trials=args.trials, level=args.level, correction=args.correction
-        )
+        result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
     text = render(result, args.format)
     if args.output is None:
         sys.stdout.write(text)
@@ -62,12 +67,15 @@ def render(result: Comparison, format: str) -> str:
     if format == "json":
         whole = {
             "baseline": result.systems[0],
-            "systems": {s: {c: {"value": float(v), "low": v.low, "high": v.high}
-                            for c, v in values.items()}
-                        for s, values in result.table.corpora.items()},
+            "systems": {
+                s: {c: {"value": float(v), "low": v.low, "high": v.high} for c, v in values.items()}
+                for s, values in result.table.corpora.items()
+            },
             "differences": [asdict(d) for d in result.differences],
-            "level": result.level, "correction": result.correction,
-            "trials": result.trials, "seed": result.seed,
+            "level": result.level,
+            "correction": result.correction,
+            "trials": result.trials,
+            "seed": result.seed,
             "signatures": result.table.signatures,
         }
         return json.dumps(whole, indent=1) + "\n"
@@ -89,11 +97,17 @@ def render(result: Comparison, format: str) -> str:
     for d in result.differences:
         if d.a != result.systems[0]:
             continue
-        tests.append([
-            d.column, f"{d.b} - {d.a}", f"{d.difference:+.4f}", f"[{d.low:+.4f}, {d.high:+.4f}]",
-            f"{d.p_bootstrap:.4f}", f"{d.p_randomisation:.4f}",
-            f"{d.corrected:.4f}{'*' if d.significant else ''}",
-        ])
+        tests.append(
+            [
+                d.column,
+                f"{d.b} - {d.a}",
+                f"{d.difference:+.4f}",
+                f"[{d.low:+.4f}, {d.high:+.4f}]",
+                f"{d.p_bootstrap:.4f}",
+                f"{d.p_randomisation:.4f}",
+                f"{d.corrected:.4f}{'*' if d.significant else ''}",
+            ]
+        )
     mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
     said = [
         f"baseline: {result.systems[0]}; a superscript letter = significantly better than that "
@@ -103,4 +117,7 @@ def render(result: Comparison, format: str) -> str:
         f"trials each, by image, seed {result.seed}; p corrected is of p swap",
     ]
     said += [f"{c}: {s}" for c, s in result.table.signatures.items()]
-    return "\n\n".join([grid(cells, format), grid(tests, format), "\n".join(mark + s for s in said)]) + "\n"
+    return (
+        "\n\n".join([grid(cells, format), grid(tests, format), "\n".join(mark + s for s in said)])
+        + "\n"
+    )

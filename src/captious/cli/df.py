@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
-from captious.io.load import References
 from captious.errors import InputError
+from captious.io.load import References
 from captious.text import document_frequency
 from captious.types import CaptionSet
 
@@ -47,16 +47,19 @@ def run_build(args: argparse.Namespace) -> int:
         samples = CaptionSet.build([""] * len(rows), rows, ids=names)
         table = document_frequency.count(samples, args.tokenizer, args.stem, "image")
         table.save(args.output)
-    _options.remark(f"wrote {args.output}: {table.documents:,} images; "
-                    f"use it as cider_d(df='{args.output}')")
+    _options.remark(
+        f"wrote {args.output}: {table.documents:,} images; use it as cider_d(df='{args.output}')"
+    )
     return 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Say what a table holds."""
     table = document_frequency.load(args.table, args.tokenizer, args.stem)
-    sys.stdout.write(f"documents: {table.documents}\ntokenizer: {table.tokenizer}\n"
-                     f"stem: {table.stem}\nfingerprint: {table.fingerprint}\n")
+    sys.stdout.write(
+        f"documents: {table.documents}\ntokenizer: {table.tokenizer}\n"
+        f"stem: {table.stem}\nfingerprint: {table.fingerprint}\n"
+    )
     for n, grams in enumerate(table.grams, 1):
         sys.stdout.write(f"{n}-grams in two and more documents: {len(grams)}\n")
     return 0

@@ -14,8 +14,9 @@ from captious._version import __version__
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser("doctor", help="say what is installed and how to get what is not")
-    parser.add_argument("--strict", action="store_true",
-                        help="exit with 1 if any metric cannot run")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 if any metric cannot run"
+    )
     parser.set_defaults(run=run)
 
 
@@ -23,8 +24,10 @@ def run(args: argparse.Namespace) -> int:
     """Print the state of metrics and assets."""
     out = sys.stdout.write
     here = settings.get()
-    out(f"captious {__version__}, Python {platform.python_version()}, {platform.system()}, "
-        f"{here.threads} threads\ncache: {here.cache_dir}\n\nmetrics\n")
+    out(
+        f"captious {__version__}, Python {platform.python_version()}, {platform.system()}, "
+        f"{here.threads} threads\ncache: {here.cache_dir}\n\nmetrics\n"
+    )
     broken = 0
     wide = max(map(len, registry.names()))
     for name in registry.names():
@@ -40,8 +43,10 @@ def run(args: argparse.Namespace) -> int:
     wide = max(map(len, assets.known()))
     for asset in assets.known().values():
         found = assets.available(asset.name)
-        out(f"  {'ok     ' if found else 'absent '}  {asset.name:{wide}}  {asset.purpose} "
-            f"[{asset.licence}]\n")
+        out(
+            f"  {'ok     ' if found else 'absent '}  {asset.name:{wide}}  {asset.purpose} "
+            f"[{asset.licence}]\n"
+        )
         if not found:
             out(f"           get it with: {asset.remedy}\n")
     return 1 if args.strict and broken else 0

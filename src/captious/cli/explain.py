@@ -21,7 +21,8 @@ from captious.types import CaptionSet
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "explain", help="say why one caption got its score",
+        "explain",
+        help="say why one caption got its score",
         description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
         "captious explain caps.json --refs refs.json --id 42 -m meteor; "
         "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor",
@@ -30,8 +31,14 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--id", help="the caption of the file to explain")
     parser.add_argument("--system", help="its system, where the file holds several")
     parser.add_argument("--caption", "-c", metavar="TEXT", help="explain this text instead")
-    parser.add_argument("--reference", "-R", action="append", default=[], metavar="TEXT",
-                        help="a reference of --caption; may be repeated")
+    parser.add_argument(
+        "--reference",
+        "-R",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a reference of --caption; may be repeated",
+    )
     parser.add_argument("--image", metavar="FILE", help="the picture of --caption")
     parser.add_argument("--refs", "-r", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--images", type=Path, metavar="FOLDER")
@@ -78,10 +85,13 @@ def _chosen(args: argparse.Namespace) -> tuple[CaptionSet, int]:
         raise UsageError("name a caption file and --id, or give --caption TEXT")
     samples = _options.read(args)
     hits = [
-        i for i, (name, system) in enumerate(zip(samples.ids, samples.systems, strict=True))
+        i
+        for i, (name, system) in enumerate(zip(samples.ids, samples.systems, strict=True))
         if name == args.id and args.system in (None, system)
     ]
     if not hits:
-        raise InputError(f"{args.captions[0]}: no caption has the id {args.id!r}"
-                         + (f" and the system {args.system!r}" if args.system else ""))
+        raise InputError(
+            f"{args.captions[0]}: no caption has the id {args.id!r}"
+            + (f" and the system {args.system!r}" if args.system else "")
+        )
     return samples, hits[0]

@@ -29,9 +29,14 @@ def run(args: argparse.Namespace) -> int:
     made = [registry.load(n)() for n in registry.names()]
     if args.format == "json":
         rows = [
-            {"name": m.name, "columns": [c.name for c in m.columns],
-             "needs": sorted(n.value for n in m.needs), "parameters": m.parameters(),
-             "ready": not m.missing(), "summary": summary(m)}
+            {
+                "name": m.name,
+                "columns": [c.name for c in m.columns],
+                "needs": sorted(n.value for n in m.needs),
+                "parameters": m.parameters(),
+                "ready": not m.missing(),
+                "summary": summary(m),
+            }
             for m in made
         ]
         sys.stdout.write(json.dumps(rows, indent=1) + "\n")
@@ -41,9 +46,13 @@ def run(args: argparse.Namespace) -> int:
         ready = " " if not m.missing() else "!"
         needs = ", ".join(sorted(n.value for n in m.needs)) or "nothing but the caption"
         sys.stdout.write(f"{ready} {m.name:{wide}}  {summary(m)}\n")
-        sys.stdout.write(f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}\n")
-    sys.stdout.write("\n! = something is not installed: see `captious doctor`. "
-                     "`captious metrics NAME` tells more.\n")
+        sys.stdout.write(
+            f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}\n"
+        )
+    sys.stdout.write(
+        "\n! = something is not installed: see `captious doctor`. "
+        "`captious metrics NAME` tells more.\n"
+    )
     return 0
 
 
@@ -55,8 +64,14 @@ def summary(metric: Metric) -> str:
 def describe(metric: Metric) -> str:
     """Return all that is known of a metric."""
     module = sys.modules[type(metric).__module__]
-    lines = [metric.name, "=" * len(metric.name), "", (module.__doc__ or "").strip(), "",
-             "Columns:"]
+    lines = [
+        metric.name,
+        "=" * len(metric.name),
+        "",
+        (module.__doc__ or "").strip(),
+        "",
+        "Columns:",
+    ]
     for c in metric.columns:
         better = "higher is better" if c.higher_is_better else "lower is better"
         lines.append(f"  {c.name}: {c.meaning} ({c.low:g} to {c.high:g}, {better})")

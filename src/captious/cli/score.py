@@ -22,27 +22,47 @@ from captious.io import tables
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "score", help="score captions against references and images",
+        "score",
+        help="score captions against references and images",
         description="Score one or more caption files. Example: "
         "captious score caps.json --refs refs.json --metrics bleu,meteor,cider_d",
     )
     _options.data(parser)
     add_scoring(parser)
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write here; the ending tells the format; a killed run resumes")
-    parser.add_argument("--format", "-f", choices=[f for f in tables.FORMATS if f != "parquet"],
-                        default=None, help="format on stdout (default: text)")
-    parser.add_argument("--rows", default="10", metavar="N",
-                        help="captions shown by text formats: a number or 'all' (default: 10)")
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="write here; the ending tells the format; a killed run resumes",
+    )
+    parser.add_argument(
+        "--format",
+        "-f",
+        choices=[f for f in tables.FORMATS if f != "parquet"],
+        default=None,
+        help="format on stdout (default: text)",
+    )
+    parser.add_argument(
+        "--rows",
+        default="10",
+        metavar="N",
+        help="captions shown by text formats: a number or 'all' (default: 10)",
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose metrics."""
-    parser.add_argument("--metrics", "-m", default=",".join(DEFAULT), metavar="LIST",
-                        help="metrics with commas between, e.g. \"bleu,cider_d(df='coco-val')\"; "
-                        "`captious metrics` lists them (default: %(default)s)")
+    parser.add_argument(
+        "--metrics",
+        "-m",
+        default=",".join(DEFAULT),
+        metavar="LIST",
+        help="metrics with commas between, e.g. \"bleu,cider_d(df='coco-val')\"; "
+        "`captious metrics` lists them (default: %(default)s)",
+    )
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
 
 

@@ -19,7 +19,8 @@ from captious.io import files, tables
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "verify", help="recompute a stored result and say whether it holds",
+        "verify",
+        help="recompute a stored result and say whether it holds",
         description="Read a result that `captious score -o` wrote (json, jsonl or parquet), score "
         "the same files again with the same metrics and compare every number.",
     )
@@ -38,12 +39,16 @@ def run(args: argparse.Namespace) -> int:
             f"{args.result}: the result does not say which files it was made from; only results "
             "of `captious score FILE ... -o RESULT` can be verified"
         )
-    inputs = {k: [_found(f, args.result, k) for f in done[k]] for k in ("captions", "refs", "objects")}
+    inputs = {
+        k: [_found(f, args.result, k) for f in done[k]] for k in ("captions", "refs", "objects")
+    }
     again = argparse.Namespace(
         **inputs | {k: v or None for k, v in inputs.items() if k != "captions"},
         images=done["images"] and Path(done["images"]),
-        regions=done.get("regions") and Path(done["regions"]), names=done["names"],
-        metrics=",".join(done["metrics"]), no_intervals=not done["resamples"],
+        regions=done.get("regions") and Path(done["regions"]),
+        names=done["names"],
+        metrics=",".join(done["metrics"]),
+        no_intervals=not done["resamples"],
         **{k: getattr(args, k) for k in ("device", "threads", "cache", "download", "quiet")},
         seed=done["seed"],
     )
@@ -57,8 +62,10 @@ def run(args: argparse.Namespace) -> int:
             + "\n".join(f"  - {p}" for p in problems[:20])
             + (f"\n  ... and {len(problems) - 20} more" if len(problems) > 20 else "")
         )
-    sys.stdout.write(f"{args.result}: holds ({len(captions)} captions, "
-                     f"{len(stored['signatures'])} columns, tolerance {args.tolerance:g})\n")
+    sys.stdout.write(
+        f"{args.result}: holds ({len(captions)} captions, "
+        f"{len(stored['signatures'])} columns, tolerance {args.tolerance:g})\n"
+    )
     return 0
 
 
@@ -80,12 +87,17 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _found(entry: dict[str, str], result: Path, what: str) -> Path:
-    for place in (Path(entry["path"]), result.parent / entry["path"],
-                  result.parent / Path(entry["path"]).name):
+    for place in (
+        Path(entry["path"]),
+        result.parent / entry["path"],
+        result.parent / Path(entry["path"]).name,
+    ):
         if place.is_file():
             if assets.digest(place) != entry["sha256"]:
-                raise VerifyError(f"{place} ({what}) is not the file the result was made from: "
-                                  "its sha256 has changed")
+                raise VerifyError(
+                    f"{place} ({what}) is not the file the result was made from: "
+                    "its sha256 has changed"
+                )
             return place
     raise InputError(f"{result}: its {what} file {entry['path']} is not here any more")
 
@@ -105,8 +117,11 @@ def _differences(
                 out.append(f"{part} {name}: was {old}, is now {new}")
     columns = list(stored["signatures"])
     for old, new in zip(captions, fresh["captions"], strict=False):
-        out += [f"caption {old['id']}, {c}: was {old.get(c)}, is now {new[c]}"
-                for c in columns if not _same(old.get(c), new[c], tolerance)]
+        out += [
+            f"caption {old['id']}, {c}: was {old.get(c)}, is now {new[c]}"
+            for c in columns
+            if not _same(old.get(c), new[c], tolerance)
+        ]
     if len(captions) != len(fresh["captions"]):
         out.append(f"{len(captions)} captions were stored, {len(fresh['captions'])} are scored now")
     return out

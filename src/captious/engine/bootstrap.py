@@ -49,7 +49,9 @@ def resampled(
     widths = np.cumsum([0] + [s.shape[1] + 1 for s in sums])
     joined = np.concatenate([np.column_stack([s, c]) for s, c in zip(sums, counts, strict=True)], 1)
     totals = np.concatenate([w @ joined for w in draws(len(joined), resamples, seed)])
-    return [(totals[:, a : b - 1], totals[:, b - 1]) for a, b in zip(widths, widths[1:], strict=False)]
+    return [
+        (totals[:, a : b - 1], totals[:, b - 1]) for a, b in zip(widths, widths[1:], strict=False)
+    ]
 
 
 def interval(values: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:

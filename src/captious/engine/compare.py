@@ -95,7 +95,9 @@ def compare(
         for a, b in combinations(systems, 2):
             result = _pair(step.metric, sums[a], sums[b], trials, seed, draws)
             for name, at in zip(step.names, step.index, strict=True):
-                found.append({"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()})
+                found.append(
+                    {"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()}
+                )
     corrected = _correct(np.array([f["p_randomisation"] for f in found]), correction)
     differences = tuple(
         Difference(**f, corrected=float(p), significant=bool(p < level))
@@ -161,8 +163,11 @@ def _pair(
             reached += (np.abs(shuffled) >= np.abs(observed) - 1e-15).sum(axis=0)
     p_swap = (reached + 1) / (trials + 1)
     return {
-        "difference": observed, "low": low, "high": high,
-        "p_bootstrap": p_boot, "p_randomisation": p_swap,
+        "difference": observed,
+        "low": low,
+        "high": high,
+        "p_bootstrap": p_boot,
+        "p_randomisation": p_swap,
     }
 
 

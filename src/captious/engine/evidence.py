@@ -29,9 +29,10 @@ def labelled(samples: CaptionSet, paths: Sequence[Path]) -> CaptionSet:
     known = {key: store.labels(key) for key in dict.fromkeys(keys)}
     found[:] = [known[key] for key in keys]
     if all(labels is None for labels in known.values()):
+        ours, theirs = (", ".join(map(repr, names[:3])) for names in (keys, list(store.by_image)))
         raise InputError(
             f"{store.source}: holds no labels for any image of the captions; images are called "
-            f"{', '.join(map(repr, keys[:3]))} there, {', '.join(map(repr, list(store.by_image)[:3]))} here"
+            f"{ours} in the captions and {theirs} in this file"
         )
     return replace(samples, objects=found, objects_from=store.source)
 
@@ -41,7 +42,9 @@ def completed(samples: CaptionSet, steps: Sequence[Step]) -> CaptionSet:
     wanted = any(Need.IMAGE_OBJECTS in s.metric.needs for s in steps)
     if not wanted or samples.objects is not None:
         return samples
-    paths = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None and Path(i).is_file()]
+    paths = [
+        i for i in dict.fromkeys(samples.images.tolist()) if i is not None and Path(i).is_file()
+    ]
     if not paths or assets.available(_default()) is None:
         return samples  # the plan says what is missing
     from captious.evidence.detect import THRESHOLD, load_detector

@@ -57,9 +57,7 @@ def run(
     for step in steps:
         stats, context = _step(step, samples, keep)
         blocks.append(stats.rows)
-        text = step.metric.signature(
-            reference_label(samples), context, samples.objects_from
-        )
+        text = step.metric.signature(reference_label(samples), context, samples.objects_from)
         signatures |= dict.fromkeys(step.names, text)
         for row, why in stats.reasons.items():
             unscored += [

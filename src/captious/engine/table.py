@@ -28,7 +28,9 @@ class CorpusValue(float):
     low: float
     high: float
 
-    def __new__(cls, value: float, low: float = float("nan"), high: float = float("nan")) -> CorpusValue:
+    def __new__(
+        cls, value: float, low: float = float("nan"), high: float = float("nan")
+    ) -> CorpusValue:
         """Make the number that carries its interval."""
         self = super().__new__(cls, value)
         self.low, self.high = float(low), float(high)
@@ -103,13 +105,26 @@ class ScoreTable:
         corpora = {}
         for system in dict.fromkeys(samples.systems.tolist()):
             mine = samples.systems == system
-            corpora[system] = _corpus(steps, [b[mine] for b in blocks], samples.image_keys[mine], resamples)
+            corpora[system] = _corpus(
+                steps, [b[mine] for b in blocks], samples.image_keys[mine], resamples
+            )
         if resamples:
             seed = settings.get().seed
             signatures = {k: f"{v}|bs:{resamples}|rs:{seed}" for k, v in signatures.items()}
         return cls(
-            samples.ids, samples.systems, samples.image_keys, samples.captions(), columns, values,
-            corpora, signatures, unscored, notes, {}, steps, blocks,
+            samples.ids,
+            samples.systems,
+            samples.image_keys,
+            samples.captions(),
+            columns,
+            values,
+            corpora,
+            signatures,
+            unscored,
+            notes,
+            {},
+            steps,
+            blocks,
         )
 
     def __len__(self) -> int:

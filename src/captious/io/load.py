@@ -58,7 +58,11 @@ def load(
     if pool is not None and say is not None and (extra := pool.unused()):
         say(extra)
     return CaptionSet.build(
-        out.captions, out.references, ids=out.ids, images=out.images, systems=out.systems,
+        out.captions,
+        out.references,
+        ids=out.ids,
+        images=out.images,
+        systems=out.systems,
         objects=out.objects if any(o is not None for o in out.objects) else None,
     )
 
@@ -89,9 +93,11 @@ def _names(paths: list[Path] | None) -> list[str]:
     stems = [p.name.removesuffix(".gz").rsplit(".", 1)[0] for p in paths]
     if len(set(stems)) == len(stems):
         return stems
-    return [str(p) for p in paths] if len(set(paths)) == len(paths) else [
-        f"{s}#{i}" for i, s in enumerate(stems, 1)
-    ]
+    return (
+        [str(p) for p in paths]
+        if len(set(paths)) == len(paths)
+        else [f"{s}#{i}" for i, s in enumerate(stems, 1)]
+    )
 
 
 class _Rows:
@@ -161,7 +167,7 @@ def text_problem(value: Any) -> str | None:
     """Return what is wrong with a caption, or None. Empty text is a caption."""
     if not isinstance(value, str):
         if value is None or value != value:
-            return "is missing (null or NaN); write \"\" for an empty one"
+            return 'is missing (null or NaN); write "" for an empty one'
         return f"is {type(value).__name__} ({str(value)[:40]}), not text"
     if len(value) > MAX_CHARS:
         return f"has {len(value):,} characters; more than {MAX_CHARS:,} is no caption"
@@ -209,7 +215,9 @@ class References:
                 self.problems.append(f"{part.path}: references need an id (or image_id) each")
                 continue
             for row, (name, text) in enumerate(zip(names, texts, strict=True)):
-                listed = [text] if isinstance(text, str) or not isinstance(text, list | tuple) else text
+                listed = (
+                    [text] if isinstance(text, str) or not isinstance(text, list | tuple) else text
+                )
                 for i, one in enumerate(listed, 1):
                     if (wrong := text_problem(one)) is not None:
                         self.problems.append(f"{part.where(row)}: reference {i} {wrong}")
@@ -218,6 +226,7 @@ class References:
                     self.by_id.setdefault(key(part.image[row]), self.by_id[key(name)])
 
     def for_rows(self, part: Source) -> list[Any]:
+        """Return the references of every row of a caption file."""
         size = len(part)
         if self.by_row is not None:
             rows = self.by_row

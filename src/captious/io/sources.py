@@ -126,8 +126,12 @@ def _coco(data: Mapping[str, Any], path: str) -> Source:
         if isinstance(i, Mapping) and "id" in i and "file_name" in i
     }
     return Source(
-        path, "image", references=list(grouped.values()), id=list(grouped),
-        image=list(grouped), files_of=names,
+        path,
+        "image",
+        references=list(grouped.values()),
+        id=list(grouped),
+        image=list(grouped),
+        files_of=names,
     )
 
 
@@ -153,11 +157,17 @@ def _dictionary(data: Mapping[str, Any], path: str) -> Source:
     if not data:
         raise InputError(f"{path}: the dictionary is empty")
     if all(isinstance(v, list | tuple) for v in data.values()):
-        refs = [[r.get("caption") if isinstance(r, Mapping) else r for r in v] for v in data.values()]
+        refs = [
+            [r.get("caption") if isinstance(r, Mapping) else r for r in v] for v in data.values()
+        ]
         captions = [r[0] if len(r) == 1 else None for r in refs]
         one = all(len(r) == 1 for r in refs)
         return Source(
-            path, references=refs, id=list(data), image=list(data), caption=captions if one else None
+            path,
+            references=refs,
+            id=list(data),
+            image=list(data),
+            caption=captions if one else None,
         )
     return Source(path, caption=list(data.values()), id=list(data), image=list(data))
 
@@ -178,8 +188,9 @@ def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
 def _numbered(out: Source, columns: dict[str, list[Any]]) -> None:
     """Join columns such as ref1, ref2, ... into one list per row."""
     if columns and out.references is None:
-        out.references = [[c for c in row if c not in (None, "")]
-                          for row in zip(*columns.values(), strict=True)]
+        out.references = [
+            [c for c in row if c not in (None, "")] for row in zip(*columns.values(), strict=True)
+        ]
 
 
 def _finished(out: Source, held: Any) -> Source:
@@ -208,7 +219,7 @@ def _jsonl(path: Path) -> Source:
             problems.append(f"{path}: line {i} is not valid JSON: {getattr(err, 'msg', err)}")
             continue
         if not isinstance(row, Mapping):
-            problems.append(f"{path}: line {i} is not an object like {{\"caption\": ...}}")
+            problems.append(f'{path}: line {i} is not an object like {{"caption": ...}}')
             continue
         rows.append(row)
         numbers.append(i)

@@ -125,7 +125,9 @@ def _csv(table: ScoreTable) -> str:
     writer.writerow(["signature", "", "", "", *(table.signatures[n] for n in names)])
     columns = [table.values[n].tolist() for n in names]
     for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        writer.writerow(["caption", system, name, table.captions[row], *(_c(c[row]) for c in columns)])
+        writer.writerow(
+            ["caption", system, name, table.captions[row], *(_c(c[row]) for c in columns)]
+        )
     return out.getvalue()
 
 
@@ -139,10 +141,14 @@ def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
     several = len(table.corpora) > 1
     captions = [["id", *(["system"] if several else []), "caption", *names]]
     for r in range(shown):
-        captions.append([
-            str(table.ids[r]), *([str(table.systems[r])] if several else []),
-            _short(table.captions[r], 48), *(_f(table.values[n][r]) for n in names),
-        ])
+        captions.append(
+            [
+                str(table.ids[r]),
+                *([str(table.systems[r])] if several else []),
+                _short(table.captions[r], 48),
+                *(_f(table.values[n][r]) for n in names),
+            ]
+        )
     left = len(table) - shown
     said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
     if left > 0:
@@ -169,8 +175,10 @@ def _grid_text(cells: list[list[str]]) -> str:
     widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
     words = {i for i, name in enumerate(cells[0]) if name in ("metric", "id", "system", "caption")}
     lines = [
-        "  ".join(c.ljust(w) if i in words else c.rjust(w)
-                  for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+        "  ".join(
+            c.ljust(w) if i in words else c.rjust(w)
+            for i, (c, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
         for r in cells
     ]
     lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
@@ -184,8 +192,10 @@ def _grid_markdown(cells: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-_TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}",
-                     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "\n": " "})
+_TEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "\n": " "}
+)
 
 
 def _grid_latex(cells: list[list[str]]) -> str:

@@ -134,8 +134,10 @@ class Cider(Metric):
         score = float(orders.mean())
         best = sorted((s for s in shared if s["in_references"]), key=lambda s: -float(s["idf"]))
         lost = sorted((s for s in shared if not s["in_references"]), key=lambda s: -float(s["idf"]))
-        lines = [f"{self.name} {score:.4f} = mean of "
-                 + ", ".join(f"{v:.4f} ({n}-grams)" for n, v in enumerate(orders, 1))]
+        lines = [
+            f"{self.name} {score:.4f} = mean of "
+            + ", ".join(f"{v:.4f} ({n}-grams)" for n, v in enumerate(orders, 1))
+        ]
         for title, part in (("shared, most telling first", best), ("not in any reference", lost)):
             listed = ", ".join(f"{s['ngram']} ({s['idf']:.2f})" for s in part[:8])
             lines.append(f"{title}: {listed or '-'}")

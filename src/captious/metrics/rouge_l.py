@@ -73,8 +73,10 @@ class RougeL(Metric):
             found.append({"reference": reference, "common": lcs.subsequence(caption, reference)})
         score = float(self.stats(one, context).rows[0, 0])
         lines = [f"rouge_l {score:.4f}"]
-        lines += [f"in order with '{' '.join(f['reference'])}': {' '.join(f['common']) or '-'}"
-                  for f in found]
+        lines += [
+            f"in order with '{' '.join(f['reference'])}': {' '.join(f['common']) or '-'}"
+            for f in found
+        ]
         return Explanation("\n".join(lines), {"score": score, "references": found})
 
 

@@ -113,8 +113,9 @@ class _Members:
         """Return per order a (documents, grams) matrix of occurrence."""
         if self.presence is not None or self.pool is None:
             return self.presence or ()
-        return tuple(_presence(self.incidence, m) for m in
-                     ngrams.table(self.pool, tokenizer, stem).counts)
+        return tuple(
+            _presence(self.incidence, m) for m in ngrams.table(self.pool, tokenizer, stem).counts
+        )
 
 
 def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentFrequency:
@@ -145,8 +146,13 @@ def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentF
         for m in table.counts
     )
     return DocumentFrequency(
-        table.grams, _fit(counts, table.grams), len(keys), f"corpus({by}s={len(keys)})",
-        tokenizer, stem, _Members(keys.astype(object), None, samples.pool, incidence),
+        table.grams,
+        _fit(counts, table.grams),
+        len(keys),
+        f"corpus({by}s={len(keys)})",
+        tokenizer,
+        stem,
+        _Members(keys.astype(object), None, samples.pool, incidence),
     )
 
 
@@ -171,8 +177,13 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
         presence.append(joined)
         counts.append(np.bincount(joined.indices, minlength=len(names)).astype(np.int64))
     return DocumentFrequency(
-        tuple(grams), tuple(counts), len(keys), f"corpus({by}s={len(keys)})",
-        a.tokenizer, a.stem, _Members(keys.astype(object), tuple(presence), None),
+        tuple(grams),
+        tuple(counts),
+        len(keys),
+        f"corpus({by}s={len(keys)})",
+        a.tokenizer,
+        a.stem,
+        _Members(keys.astype(object), tuple(presence), None),
     )
 
 
@@ -188,9 +199,7 @@ def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
         with np.load(path, allow_pickle=False) as file:
             facts = json.loads(bytes(file["facts"]))
             grams = tuple(file[f"grams{n}"] for n in range(1, ngrams.ORDERS + 1))
-            counts = tuple(
-                file[f"counts{n}"].astype(np.int64) for n in range(1, ngrams.ORDERS + 1)
-            )
+            counts = tuple(file[f"counts{n}"].astype(np.int64) for n in range(1, ngrams.ORDERS + 1))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as err:
         raise InputError(f"{path}: not a document-frequency table of captious ({err})") from err
     if facts.get("format") != _FORMAT:
@@ -204,7 +213,9 @@ def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
                 f"the table {path.name} was counted with {what}={have!r}, "
                 f"but the metric uses {what}={want!r}"
             )
-    return DocumentFrequency(grams, counts, int(facts["documents"]), Path(name).stem, tokenizer, stem)
+    return DocumentFrequency(
+        grams, counts, int(facts["documents"]), Path(name).stem, tokenizer, stem
+    )
 
 
 def _presence(rows: Any, matrix: Any) -> Any:

@@ -25,7 +25,7 @@ ORDERS = 4
 
 @dataclass(frozen=True)
 class NgramTable:
-    """Counts per string: ``counts[n-1][string, gram]``; the last row is empty and stands for "none".
+    """Counts per string, ``counts[n-1][string, gram]``; the last row is empty: "no string".
 
     Attributes:
         grams: per order, the hash of every column.

@@ -1,0 +1,71 @@
+"""``captious train lm``: the language model behind the metric ``lm``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the trainer's options."""
+    parser.add_argument(
+        "--captions",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="caption or reference files; the COCO training captions of the "
+        "pycocoevalcap wheel if none is named",
+    )
+    parser.add_argument(
+        "--held-out",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="text to validate on (default: 5,000 COCO validation captions, or "
+        "every 50th caption of --captions)",
+    )
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=4e-3, help="learning rate")
+    parser.add_argument("--hidden", type=int, default=320)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the text and train."""
+    from captious import settings
+    from captious.models.train import lm
+
+    if args.captions:
+        texts = _texts(args.captions)
+        held = _texts(args.held_out) if args.held_out else texts[::50]
+        texts = texts if args.held_out else [t for i, t in enumerate(texts) if i % 50]
+    else:
+        texts = lm.coco_captions("train")
+        held = _texts(args.held_out) if args.held_out else lm.coco_captions("val")[::40][:5000]
+    recipe = lm.Recipe(
+        epochs=args.epochs,
+        rate=args.rate,
+        hidden=args.hidden,
+        seed=0 if args.seed is None else settings.get().seed,
+    )
+    lm.train(
+        texts, held, args.output, recipe, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    return 0
+
+
+def _texts(paths: list[Path]) -> list[str]:
+    from captious.io import sources
+
+    out: list[str] = []
+    for path in paths:
+        found = sources.read(path)
+        for column in (found.caption, found.references):
+            for entry in column or ():
+                out += (
+                    [entry]
+                    if isinstance(entry, str)
+                    else [t for t in entry or () if isinstance(t, str)]
+                )
+    return out

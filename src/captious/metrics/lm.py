@@ -1,0 +1,87 @@
+"""LM: how fluent is the caption, whatever it says?
+
+A recurrent language model of captions gives every word a probability from the words before it; the
+score is 1/perplexity, the geometric mean of these probabilities over the words and the end of the
+caption. It is the LM of VIFIDEL+LM (Madhyastha et al. 2019, who leave the architecture open).
+
+Worked example: a caption of one word to which the model gives 0.2, and then 0.05 to the end, scores
+sqrt(0.2 * 0.05) = 0.1.
+
+The shipped model saw the COCO training captions: it prefers the short, plain sentences of that
+set. It looks neither at the image nor at references.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from captious.metrics.base import Column, Explanation, Metric, Need, Stats
+from captious.models import lm
+from captious.text import tokenizers, tokens
+from captious.types import CaptionSet, Sample
+
+
+@dataclass(frozen=True)
+class Lm(Metric):
+    """LM: fluency of the caption alone, 1/perplexity under a language model of captions.
+
+    Args:
+        model: folder of a model made by ``captious train lm``; the shipped one if None.
+    """
+
+    model: str | None = None
+
+    name: ClassVar[str] = "lm"
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("lm", 0.0, 1.0, "fluency: geometric mean of the word probabilities"),
+    )
+    modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
+    empty: ClassVar[float] = float("nan")  # the probability of saying nothing: defined, tiny
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """The shipped model, unless another is named."""
+        return ("lm-coco",) if self.model is None else ()
+
+    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+        """Return the fluency of each caption; equal captions are read once."""
+        model = lm.load(self.model)
+        table = tokens.table(samples.pool, model.tokenizer)
+        unique, back = np.unique(samples.caption, return_inverse=True)
+        values = model.fluency([table.tokens(int(i)) for i in unique])
+        known = model.number
+        strange = np.array([any(w not in known for w in table.tokens(int(i))) for i in unique])
+        count = int(strange[back].sum())
+        notes = (
+            {"captions with words that the language model does not know": count} if count else {}
+        )
+        return Stats(values[back][:, None], notes=notes)
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Name the weights and the tokeniser."""
+        model = lm.load(self.model)
+        return {
+            "model": f"{self.model or 'lm-coco'}@{model.sha}",
+            "tokenizer": tokenizers.get(model.tokenizer).signature,
+        }
+
+    def explain(self, sample: Sample, context: Any) -> Explanation:
+        """Give the probability of every word."""
+        model = lm.load(self.model)
+        words = tokenizers.get(model.tokenizer)(sample.caption)
+        found = np.exp(model.token_scores(words))
+        score = float(np.exp(np.log(found).mean()))
+        rows = [
+            {"word": w, "probability": float(p), "known": w in model.number}
+            for w, p in zip([*words, "</s>"], found, strict=True)
+        ]
+        lines = [f"lm {score:.4f} (perplexity {1 / score:.1f})"]
+        lines += [
+            f"  {r['probability']:.4f}  {r['word']}" + ("" if r["known"] else "  (unknown word)")
+            for r in rows
+        ]
+        return Explanation("\n".join(lines), {"score": score, "tokens": rows})

@@ -1,0 +1,160 @@
+"""A small recurrent language model of captions: word embeddings, one GRU, adaptive softmax.
+
+It tells how fluent a caption is; see ``captious.metrics.lm``. Trained by ``captious train lm``
+(``models/train/lm.py``); stored as safetensors beside a JSON of its vocabulary and sizes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious import assets, settings
+from captious.errors import InputError
+from captious.types import Floats
+
+if TYPE_CHECKING:
+    import torch
+
+UNKNOWN, START, END = 0, 1, 2
+SPECIAL = ("<unk>", "<s>", "</s>")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What decides the shape of the network; cutoffs part frequent from rare words."""
+
+    words: int
+    embedding: int = 256
+    hidden: int = 320
+    cutoffs: tuple[int, ...] = (1000, 4000)
+
+
+def network(sizes: Sizes) -> torch.nn.ModuleDict:
+    """Return the layers with fresh weights; class numbers are word numbers, frequent first."""
+    from torch import nn
+
+    return nn.ModuleDict(
+        {
+            "embed": nn.Embedding(sizes.words, sizes.embedding),
+            "rnn": nn.GRU(sizes.embedding, sizes.hidden, batch_first=True),
+            "out": nn.AdaptiveLogSoftmaxWithLoss(
+                sizes.hidden, sizes.words, list(sizes.cutoffs), div_value=2.0
+            ),
+        }
+    )
+
+
+def log_probabilities(layers: Any, batch: torch.Tensor) -> torch.Tensor:
+    """Return (sentences, tokens - 1): ln p of each token after the first, given those before it.
+
+    All sentences of a batch have the same length, so that nothing is padded.
+    """
+    state, _ = layers["rnn"](layers["embed"](batch[:, :-1]))
+    flat = layers["out"](state.reshape(-1, state.shape[-1]), batch[:, 1:].reshape(-1)).output
+    return flat.reshape(len(batch), -1)
+
+
+class LanguageModel:
+    """A trained model with its vocabulary."""
+
+    def __init__(self, layers: Any, vocabulary: Sequence[str], sha: str, tokenizer: str) -> None:
+        self.layers, self.sha, self.tokenizer = layers, sha, tokenizer
+        self.vocabulary = list(vocabulary)
+        self.number = {w: i for i, w in enumerate(vocabulary)}
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Return word numbers between the marks of start and end."""
+        return [START, *(self.number.get(w, UNKNOWN) for w in words), END]
+
+    def token_scores(self, words: Sequence[str]) -> Floats:
+        """Return ln p of every word and of the end."""
+        return self._run([self.encode(words)])[0]
+
+    def fluency(self, sentences: Sequence[Sequence[str]]) -> Floats:
+        """Return 1/perplexity of each sentence: the geometric mean of its token probabilities."""
+        coded = [self.encode(s) for s in sentences]
+        return np.array([np.exp(row.mean()) for row in self._run(coded)])
+
+    def _run(self, coded: list[list[int]]) -> list[Floats]:
+        import torch
+
+        device = settings.torch_device()
+        self.layers.to(device)
+        out: list[Floats] = [np.zeros(0)] * len(coded)
+        order = sorted(range(len(coded)), key=lambda i: len(coded[i]))
+        start = 0
+        with torch.inference_mode():
+            while start < len(order):
+                size = len(coded[order[start]])
+                room = max(1, 16384 // size)
+                stop = start
+                while stop < len(order) and stop - start < room and len(coded[order[stop]]) == size:
+                    stop += 1
+                rows = order[start:stop]
+                batch = torch.tensor([coded[i] for i in rows], device=device)
+                found = log_probabilities(self.layers, batch).double().cpu().numpy()
+                for i, row in zip(rows, found, strict=True):
+                    out[i] = row
+                start = stop
+        return out
+
+
+def save(
+    folder: Path, layers: Any, vocabulary: Sequence[str], sizes: Sizes, tokenizer: str, half: bool
+) -> None:
+    """Write ``model.safetensors`` and ``config.json``."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    kind = torch.float16 if half else torch.float32
+    weights = {k: v.detach().to("cpu", kind).contiguous() for k, v in layers.state_dict().items()}
+    save_file(weights, str(folder / "model.safetensors"))
+    config = {
+        "format": FORMAT,
+        "embedding": sizes.embedding,
+        "hidden": sizes.hidden,
+        "cutoffs": sizes.cutoffs,
+        "tokenizer": tokenizer,
+        "vocabulary": list(vocabulary),
+    }
+    (folder / "config.json").write_text(json.dumps(config, ensure_ascii=False) + "\n")
+
+
+def load(path: str | None = None) -> LanguageModel:
+    """Open the shipped model, or the one in a folder."""
+    return _load(assets.resolve("lm-coco", path, wanted_by="the language model"))
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path) -> LanguageModel:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        weights = load_file(str(folder / "model.safetensors"))
+        sizes = Sizes(
+            len(config["vocabulary"]),
+            config["embedding"],
+            config["hidden"],
+            tuple(config["cutoffs"]),
+        )
+    except (OSError, ValueError, KeyError, SafetensorError) as err:
+        raise InputError(f"{folder}: not a language model of captious ({err})") from err
+    if config.get("format") != FORMAT:
+        raise InputError(f"{folder}: a language model of another version; train it again")
+    layers = network(sizes)
+    layers.load_state_dict({k: v.to(torch.float32) for k, v in weights.items()})
+    layers.eval()
+    sha = assets.digest(folder / "model.safetensors")[:8]
+    return LanguageModel(layers, config["vocabulary"], sha, config["tokenizer"])
