@@ -21,17 +21,26 @@ MATRIX = np.array(
 
 
 def _text(header: bool, end: str = "") -> bytes:
-    rows = [f"{w} " + " ".join(map(str, v)) + end for w, v in zip(WORDS, MATRIX.tolist())]
+    rows = [
+        f"{w} " + " ".join(map(str, v)) + end for w, v in zip(WORDS, MATRIX.tolist(), strict=True)
+    ]
     return "\n".join(([f"{len(rows)} 3"] if header else []) + rows).encode() + b"\n"
 
 
 def _binary(newline: bytes) -> bytes:
-    rows = [w.encode() + b" " + struct.pack("<3f", *v) for w, v in zip(WORDS, MATRIX.tolist())]
+    rows = [
+        w.encode() + b" " + struct.pack("<3f", *v)
+        for w, v in zip(WORDS, MATRIX.tolist(), strict=True)
+    ]
     return f"{len(rows)} 3\n".encode() + newline.join(rows) + newline
 
 
 def _wink() -> bytes:
-    table = {w: [*v, 1.0, i] for i, (w, v) in enumerate(zip(WORDS, MATRIX.tolist())) if i < 5}
+    table = {
+        w: [*v, 1.0, i]
+        for i, (w, v) in enumerate(zip(WORDS, MATRIX.tolist(), strict=True))
+        if i < 5
+    }
     return json.dumps({"dimensions": 3, "words": WORDS[:5], "vectors": table}).encode()
 
 

@@ -38,7 +38,7 @@ def test_release_distances(golden, references, column, cache):
     np.testing.assert_allclose(distances, [i[column] for i in items], atol=1e-6)
 
 
-@pytest.fixture()
+@pytest.fixture
 def space(tmp_path, cache) -> str:
     path = tmp_path / "space.txt"
     path.write_text(

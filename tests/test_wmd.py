@@ -35,7 +35,7 @@ def test_emd_is_the_optimum_of_the_linear_program(n, m):
     costs = draw.random((8, n, m))
     costs[1] = 0.5  # every plan costs the same
     found = transport.emd(a, b, costs)
-    expected = [_linear_program(*problem) for problem in zip(a, b, costs)]
+    expected = [_linear_program(*problem) for problem in zip(a, b, costs, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-9)
     for k in range(8):
         plan = transport.plan(a[k], b[k], costs[k])
@@ -43,7 +43,7 @@ def test_emd_is_the_optimum_of_the_linear_program(n, m):
         np.testing.assert_allclose(plan.sum(axis=1), a[k], atol=1e-9)
 
 
-@pytest.fixture()
+@pytest.fixture
 def square(tmp_path, cache) -> str:
     """Four words at the corners of a unit square, and one far away."""
     path = tmp_path / "square.txt"
@@ -122,7 +122,7 @@ def test_same_as_the_plain_loop(shared, cache):
         words, counts = np.unique(known, return_counts=True)
         return vectors.take(vectors.rows(list(words)), unit=True), counts / counts.sum()
 
-    for r, scores in zip(rows, found):
+    for r, scores in zip(rows, found, strict=True):
         x, a = bag(r["cand_tok"])
         each = []
         for text in r["refs_tok"]:

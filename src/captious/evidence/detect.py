@@ -139,7 +139,9 @@ class TransformersDetector:
         with torch.inference_mode():
             if self._queries:
                 prompts = [[f"a photo of a {q}" for q in self._queries]]
-                inputs = self._processor(text=prompts, images=image, return_tensors="pt")
+                inputs = self._processor(
+                    text=prompts, images=image, truncation=True, return_tensors="pt"
+                )
                 outputs = self._model(**inputs.to(self._device))
                 result = self._processor.post_process_grounded_object_detection(
                     outputs, threshold=threshold, target_sizes=sizes

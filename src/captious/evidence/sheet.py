@@ -30,7 +30,7 @@ def contact_sheet(
     found: dict[str, list[Found]] = {}
     for item in read(detections):
         found.setdefault(item.image, []).append(item)
-    tiles = []
+    tiles: list[Any] = []
     for key, path in images:
         if len(tiles) == limit:
             break

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -140,7 +140,7 @@ def _read_wink(path: Path) -> Iterator[Piece]:
         yield piece, np.array([table[w][:dim] for w in piece], dtype=np.float32)
 
 
-def _open(path: Path, member: str, stack: ExitStack) -> IO[bytes]:
+def _open(path: Path, member: str, stack: ExitStack) -> Any:
     """Open a plain, gzipped or zipped file as bytes."""
     if zipfile.is_zipfile(path):
         archive = stack.enter_context(zipfile.ZipFile(path))
@@ -157,9 +157,9 @@ def _open(path: Path, member: str, stack: ExitStack) -> IO[bytes]:
     return stack.enter_context(path.open("rb"))
 
 
-def _read_stream(path: Path, raw: IO[bytes]) -> Iterator[Piece]:
+def _read_stream(path: Path, raw: Any) -> Iterator[Piece]:
     """Tell the three stream layouts apart by their first two lines."""
-    stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[arg-type]
+    stream: Any = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
     first = stream.readline(1 << 16)
     if first.startswith(_FASTTEXT_MODEL):
         raise InputError(f"{path}: this is a fastText model; use the .vec file beside it")
@@ -213,7 +213,7 @@ def _chain(first: bytes, rest: IO[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _read_binary(path: Path, stream: io.BufferedReader, count: int, dim: int) -> Iterator[Piece]:
+def _read_binary(path: Path, stream: IO[bytes], count: int, dim: int) -> Iterator[Piece]:
     """word2vec binary: the word, a space, `dim` little-endian float32, sometimes a newline."""
     size = 4 * dim
     buffer, at = b"", 0

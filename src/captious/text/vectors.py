@@ -82,7 +82,7 @@ class WordVectors:
         codes = np.array([_hash(w) for w in words], dtype=np.uint64)
         places = np.searchsorted(self._hashes, codes)
         inside = np.minimum(places, len(self._hashes) - 1)
-        for i in np.flatnonzero(self._hashes[inside] == codes):
+        for i in np.flatnonzero(self._hashes[inside] == codes).tolist():
             at = int(places[i])
             while at < len(self._hashes) and self._hashes[at] == codes[i]:
                 row = int(self._order[at])
