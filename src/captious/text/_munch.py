@@ -151,14 +151,18 @@ class Match(NamedTuple):
 class State(dict[int, "State | None"]):
     """A deterministic state: class of character -> next state; missing entries are made on use."""
 
-    __slots__ = ("machine", "number", "places", "rule", "stuck")
+    __slots__ = ("machine", "number", "rule", "steps", "stuck")
 
     def __init__(self, machine: Machine, places: frozenset[int], number: int) -> None:
         super().__init__()
-        self.machine, self.places, self.number = machine, places, number
-        ends = [machine.accepts[p] for p in places if p in machine.accepts]
-        self.rule = min(ends) if ends else -1
-        self.stuck = not any(p in machine.steps for p in places)
+        self.machine, self.number = machine, number
+        self.rule = min((machine.accepts[p] for p in places if p in machine.accepts), default=-1)
+        self.steps: dict[int, list[int]] = {}  # set of characters -> places it leads to
+        for place in places:
+            if place in machine.steps:
+                needed, target = machine.steps[place]
+                self.steps.setdefault(needed, []).append(target)
+        self.stuck = not self.steps
 
     def __missing__(self, kind: int) -> State | None:
         state = self[kind] = self.machine.follow(self, kind)
@@ -181,10 +185,11 @@ class Machine(dict[str, int]):
         self._kinds: dict[frozenset[int], int] = {}
         self._members: list[frozenset[int]] = []
         self._states: dict[frozenset[int], State] = {}
+        self._closures: dict[int, frozenset[int]] = {}
         self._places = 1
         for number, pattern in enumerate(patterns):
             self.accepts[self._add(_piece(pattern), 0)] = number
-        self.start = self._state({0})
+        self.start = self._state([0])
 
     def __missing__(self, char: str) -> int:
         member = frozenset(i for i, chars in enumerate(self.sets) if char in chars)
@@ -237,27 +242,31 @@ class Machine(dict[str, int]):
             self._jump(entry, end)
         return end
 
-    def _state(self, places: set[int]) -> State:
-        stack = list(places)
-        while stack:
-            for place in self.jumps.get(stack.pop(), ()):
-                if place not in places:
-                    places.add(place)
-                    stack.append(place)
-        keep = frozenset(p for p in places if p in self.steps or p in self.accepts)
-        state = self._states.get(keep)
+    def _reached(self, place: int) -> frozenset[int]:
+        """The places that matter among those reached from one for free."""
+        known = self._closures.get(place)
+        if known is None:
+            places, stack = {place}, [place]
+            while stack:
+                for near in self.jumps.get(stack.pop(), ()):
+                    if near not in places:
+                        places.add(near)
+                        stack.append(near)
+            known = frozenset(p for p in places if p in self.steps or p in self.accepts)
+            self._closures[place] = known
+        return known
+
+    def _state(self, places: list[int]) -> State:
+        reached = frozenset().union(*map(self._reached, places))
+        state = self._states.get(reached)
         if state is None:
-            state = self._states[keep] = State(self, keep, len(self._states))
+            state = self._states[reached] = State(self, reached, len(self._states))
         return state
 
     def follow(self, state: State, kind: int) -> State | None:
         """The state after one more character of a class, or None where nothing can match."""
         member = self._members[kind]
-        found = {
-            target
-            for needed, target in (self.steps[p] for p in state.places if p in self.steps)
-            if needed in member
-        }
+        found = [p for needed, places in state.steps.items() if needed in member for p in places]
         return self._state(found) if found else None
 
     def kinds(self, text: str) -> list[int]:

@@ -8,9 +8,11 @@ checked against its jar (see ``benchmarks/ptb_vs_java.py``).
 
 from __future__ import annotations
 
-import unicodedata
+from collections.abc import Callable
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple
+from unicodedata import category
 
 from captious.text._munch import (
     Chars,
@@ -48,10 +50,15 @@ _NEWER_DIGITS = table("0DE6-0DEF A9F0-A9F9")
 _KEPT_LETTERS = table("1885-1886 A7F8-A7FF A7AA A7A0-A7A9")  # since reclassified, or between the above
 
 
-def _unicode(category: str) -> Chars:
-    """The characters of the basic plane whose general category begins so."""
-    found = (c for c in range(0x10000) if unicodedata.category(chr(c)).startswith(category))
-    return Chars([(c, c) for c in found])
+def _all(test: Callable[[str], bool]) -> Chars:
+    """The characters of the basic plane that pass a test."""
+    runs, begin = [], 0
+    for passed, run in groupby(map(test, map(chr, range(0x10000)))):
+        end = begin + len(list(run))
+        if passed:
+            runs.append((begin, end - 1))
+        begin = end
+    return Chars(runs)
 
 
 # Marks, modifiers and punctuation that may stand in a word though Unicode calls them no letters.
@@ -114,11 +121,10 @@ _OPENERS = (
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules in order of precedence."""
-    letter = (_unicode("L") - _NEWER_LETTERS) | _KEPT_LETTERS
-    digit = _unicode("Nd") - _NEWER_DIGITS
+    letter = (_all(lambda c: category(c)[0] == "L") - _NEWER_LETTERS) | _KEPT_LETTERS
+    digit = _all(lambda c: category(c) == "Nd") - _NEWER_DIGITS
     latin, number = one("A-Za-z"), one("0-9")
-    upper = Chars([(c, c) for c in range(0x10000) if chr(c).isupper()])
-    upper = (upper - _NEWER_LETTERS) - table("13A0-13F4")
+    upper = (_all(str.isupper) - _NEWER_LETTERS) - table("13A0-13F4")
 
     gap = one(" \t\u00a0\u2000-\u200a\u3000")
     line = alt(seq(maybe("\r"), "\n"), one("\r\u2028\u2029\x0b\x0c\x85"))
@@ -182,6 +188,8 @@ def rules() -> tuple[Rule, ...]:
     acronym = alt(latin, dotted)
     opening = alt(_TITLES, _OPENING_ONLY, acronym)
     openers = alt(tag, *(seq(one(w[0]), w[1:]) for w in _OPENERS.split()))
+
+    opener = seq(some(blank), openers, blank)
 
     stuff = letter | digit
     particle = maybe(one("dDoOlL"), any_apostrophe, stuff)
@@ -272,7 +280,8 @@ def rules() -> tuple[Rule, ...]:
         Rule("keep", slashed),
         Rule("keep", alt(seq(many(one("A-Z")), "$"), "#")),
         Rule("currency", _CURRENCY),
-        Rule("dot again", seq(acronym, "."), seq(some(blank), openers, blank)),
+        Rule("dot again", seq(dotted, "."), opener),
+        Rule("give back 1", seq(latin, "."), opener),
         Rule("keep", seq(_BEFORE_NUMBER, "."), seq(maybe(blank), digit)),
         Rule("keep", seq(alt(seq("pt", one("eyEY")), "co"), "."), seq(gap, words("ltd lim"))),
         Rule("dot again", seq(_CLOSING, "."), seq(blank, alt(blank, upper, tag))),

@@ -39,7 +39,7 @@ PUNCTUATION = frozenset(
 _NEWLINE = "\n"
 _LONGEST_PIECE = 64  # characters of a piece worth remembering
 _TABLE_SIZE = 1 << 17  # pieces remembered before the table starts afresh
-_TRIES = 4  # pieces joined before a caption is handed to the scanner whole
+_JOINED = 4  # pieces taken together before a caption is handed to the scanner whole
 
 
 def tokenize(text: str) -> list[str]:
@@ -95,7 +95,7 @@ _ACTIONS: dict[str, Callable[[str], str]] = {
     "greater": lambda token: ">",
     "line": lambda token: _NEWLINE,
 }
-_GIVE_BACK = {"give back 3": 3, "give back 2": 2}
+_GIVE_BACK = {"give back 3": 3, "give back 2": 2, "give back 1": 1}
 
 
 class _Rule:
@@ -104,19 +104,19 @@ class _Rule:
     def __init__(self, action: str, body: Piece, after: Piece | None) -> None:
         self.rewrite = _ACTIONS.get(action, str)
         self.dropped = action == "drop"
-        self.given_back = _GIVE_BACK.get(action, 0)
-        self.dot_again = action == "dot again"
+        self._given_back = _GIVE_BACK.get(action, 0)
+        self.repeated = int(action == "dot again")
         self._after_width = 0 if after is None else width(after)
         self._machines = (body, after)
 
     def end(self, text: str, start: int, end: int) -> int:
         """Where the token ends whose rule, with the context it asks for, matched up to ``end``."""
         if self._after_width is not None:
-            return end - self._after_width - self.given_back
+            return end - self._after_width - self._given_back
         body, after = self._context
         for at in reversed(body.ends(text, start, end)):
             if end in after.ends(text, at, end):
-                return at
+                return at - self._given_back
         return end
 
     @cached_property
@@ -132,30 +132,37 @@ def _scanner() -> tuple[Machine, list[_Rule]]:
     return Machine(whole), [_Rule(*rule) for rule in listed]
 
 
-def scan(text: str) -> tuple[list[str], bool]:
-    """Tokens in their case, a newline for a line separator; and whether more text could matter.
+def scan(text: str, follow: str = "") -> tuple[list[str], bool]:
+    """Tokens in their case, a newline for a line separator; and whether they are settled.
 
-    The second value is True where the same tokens would come out whatever followed the text.
+    Args:
+        text: what to cut.
+        follow: what comes behind the text: rules may look at it, but no token begins in it.
+
+    Returns:
+        The tokens, and True where they would be the same whatever came after ``follow``.
     """
     machine, made = _scanner()
-    wide = bool(text) and max(text) > "\uffff"
+    stop, text = len(text), text + follow
+    wide = not text.isascii() and max(text) > "\uffff"
     if wide:  # the original sees such a character as two
         text = "".join(map(chr, array("H", text.encode("utf-16-le", "surrogatepass"))))
+        stop = len(text) - len(follow)
     kinds, failed = machine.kinds(text), set[tuple[int, int]]()
-    tokens, start, size, reach = [], 0, len(text), 0
-    while start < size:
+    tokens, start, reach = [], 0, 0
+    while start < stop:
         number, end, seen = machine.longest(kinds, start, failed)
-        reach = max(reach, seen)
+        if seen > reach:
+            reach = seen
         rule = made[number]
         if not rule.dropped:
             end = rule.end(text, start, end)
             tokens.append(rule.rewrite(text[start:end]))
-            if rule.dot_again:
-                end -= 1
+            end -= rule.repeated
         start = end
     if wide:
         tokens = [_joined(token) for token in tokens]
-    return tokens, reach <= size
+    return tokens, reach <= len(text)
 
 
 def _joined(token: str) -> str:
@@ -163,53 +170,68 @@ def _joined(token: str) -> str:
     return token.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-class _Table(dict[str, "tuple[str, ...] | None"]):
-    """Piece of a caption -> its tokens, or None where they depend on what follows."""
-
-    def __init__(self, follow: str, finish: Callable[[str], list[str]]) -> None:
-        super().__init__()
-        self._follow, self._finish = follow, finish
-
-    def __missing__(self, piece: str) -> tuple[str, ...] | None:
-        if len(piece) > _LONGEST_PIECE:
-            return None
-        tokens, settled = scan(piece + self._follow)
-        known = None
-        if settled or self._follow == _NEWLINE:
-            known = tuple(chain.from_iterable(map(self._finish, tokens)))
-        if len(self) >= _TABLE_SIZE:
-            self.clear()
-        self[piece] = known
-        return known
-
-
 class _Tokenizer:
-    """A way to finish tokens, with the tables of pieces seen before."""
+    """A way to finish tokens, with what is known of pieces of captions.
+
+    Two tables send a piece to its tokens, or to None where they depend on what follows: one for
+    pieces with a space behind, one for the last piece of a caption.
+    """
 
     def __init__(self, finish: Callable[[str], list[str]]) -> None:
         self._finish = finish
-        self._inner, self._last = _Table(" ", finish), _Table(_NEWLINE, finish)
+        self._inner: dict[str, tuple[str, ...] | None] = {}
+        self._last: dict[str, tuple[str, ...] | None] = {}
 
     def tokens(self, text: str) -> list[str]:
-        *pieces, last = text.replace("\n", " ").split(" ")
-        inner, found = self._inner, []
-        joined, tries = "", 0
+        *pieces, last = text.replace(_NEWLINE, " ").split(" ")
+        found: list[str] = []
+        look = self._inner.get
         for piece in pieces:
-            known = inner[joined + piece]
-            if known is not None:
-                found += known
-                joined, tries = "", 0
-            elif tries < _TRIES:
-                joined, tries = joined + piece + " ", tries + 1
-            else:
-                return self.scanned(text)
-        known = self._last[joined + last]
-        return self.scanned(text) if known is None else [*found, *known]
+            known = look(piece)
+            if known is None:
+                return self._joined(pieces, last)
+            found += known
+        known = self._last.get(last)
+        if known is None:
+            return self._joined(pieces, last)
+        found += known
+        return found
 
     def scanned(self, text: str) -> list[str]:
         """The same by the scanner alone."""
-        tokens, _ = scan(text.replace("\n", " ") + _NEWLINE)
+        tokens, _ = scan(text.replace(_NEWLINE, " "), _NEWLINE)
         return [done for token in tokens for done in self._finish(token)]
+
+    def _joined(self, pieces: list[str], last: str) -> list[str]:
+        """The same where pieces are new, or must be taken together with the next ones."""
+        found: list[str] = []
+        unsettled: list[str] = []
+        for piece in pieces:
+            unsettled.append(piece)
+            known = self._piece(self._inner, " ".join(unsettled), " ")
+            if known is not None:
+                found += known
+                unsettled.clear()
+            elif len(unsettled) > _JOINED:
+                return self.scanned(" ".join([*pieces, last]))
+        known = self._piece(self._last, " ".join([*unsettled, last]), _NEWLINE)
+        return self.scanned(" ".join([*pieces, last])) if known is None else found + [*known]
+
+    def _piece(
+        self, table: dict[str, tuple[str, ...] | None], piece: str, follow: str
+    ) -> tuple[str, ...] | None:
+        if piece in table:
+            return table[piece]
+        if len(piece) > _LONGEST_PIECE:
+            return None
+        tokens, settled = scan(piece, follow)
+        known = None
+        if settled or follow == _NEWLINE:
+            known = tuple(chain.from_iterable(map(self._finish, tokens)))
+        if len(table) >= _TABLE_SIZE:
+            table.clear()
+        table[piece] = known
+        return known
 
 
 def _finish_raw(token: str) -> list[str]:
@@ -217,8 +239,11 @@ def _finish_raw(token: str) -> list[str]:
 
 
 def _finish_scored(token: str) -> list[str]:
-    pieces = (piece for piece in token.lower().split(" ") if piece not in PUNCTUATION)
-    return [word for piece in pieces for word in piece.split()]
+    token = token.lower()
+    if token.isalnum():
+        return [token]
+    pieces = [piece for piece in token.split(" ") if piece not in PUNCTUATION]
+    return " ".join(pieces).split()
 
 
 _raw, _scored = _Tokenizer(_finish_raw), _Tokenizer(_finish_scored)
