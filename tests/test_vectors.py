@@ -19,28 +19,21 @@ MATRIX = np.array(
     [[1, 2, 3], [4, 5, 6], [-1, 0.5, 0], [0, 0, 0.25], [9, 9, 9], [7, 7, 7]], dtype=np.float32
 )
 
+ROWS = list(zip(WORDS, MATRIX.tolist(), strict=True))
+
 
 def _text(header: bool, end: str = "") -> bytes:
-    rows = [
-        f"{w} " + " ".join(map(str, v)) + end for w, v in zip(WORDS, MATRIX.tolist(), strict=True)
-    ]
+    rows = [f"{w} " + " ".join(map(str, v)) + end for w, v in ROWS]
     return "\n".join(([f"{len(rows)} 3"] if header else []) + rows).encode() + b"\n"
 
 
 def _binary(newline: bytes) -> bytes:
-    rows = [
-        w.encode() + b" " + struct.pack("<3f", *v)
-        for w, v in zip(WORDS, MATRIX.tolist(), strict=True)
-    ]
+    rows = [w.encode() + b" " + struct.pack("<3f", *v) for w, v in ROWS]
     return f"{len(rows)} 3\n".encode() + newline.join(rows) + newline
 
 
 def _wink() -> bytes:
-    table = {
-        w: [*v, 1.0, i]
-        for i, (w, v) in enumerate(zip(WORDS, MATRIX.tolist(), strict=True))
-        if i < 5
-    }
+    table = {w: [*v, 1.0, i] for i, (w, v) in enumerate(ROWS) if i < 5}
     return json.dumps({"dimensions": 3, "words": WORDS[:5], "vectors": table}).encode()
 
 

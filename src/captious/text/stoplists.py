@@ -2,8 +2,8 @@
 
 ``nltk`` is the English list of NLTK (179 words, contractions included, shipped 2017 to 2023);
 ``sklearn`` is the list of scikit-learn (318 words), which also removes words such as *fire*,
-*front*, *side* or *two*; ``none`` removes nothing. A path to a text file, one word per line, works
-wherever a name does.
+*front*, *side* or *two*; ``bert_tbr`` is the long list of that metric's release; ``none`` removes
+nothing. A path to a text file, one word per line, works wherever a name does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from captious.errors import UsageError, did_you_mean
+from captious.text.stopwords_tbr import TBR
 
 _NLTK = """
 a about above after again against ain all am an and any are aren aren't as at be because been
@@ -52,7 +53,12 @@ you your yours yourself yourselves
 
 NLTK = frozenset(_NLTK.split())
 SKLEARN = frozenset(_SKLEARN.split())
-LISTS: dict[str, frozenset[str]] = {"none": frozenset(), "nltk": NLTK, "sklearn": SKLEARN}
+LISTS: dict[str, frozenset[str]] = {
+    "none": frozenset(),
+    "nltk": NLTK,
+    "sklearn": SKLEARN,
+    "bert_tbr": TBR,
+}
 
 
 @lru_cache(maxsize=32)
