@@ -29,16 +29,40 @@ from pathlib import Path
 from captious.text import ptb
 
 SEPARATORS = "\n\r\x0b\x0c\x85\u2028\u2029"
-SPICES = (
-    """ . .. ... .... ..... ...... . . . . . ? ! ?! !!! , ; : - -- --- ---- ----- _ / \\ | * ** \\* # ## $ % ^ & @ ~ ` `` ' '' " = + < > << >> ( ) [ ] { } -LRB- -rrb- (red) [x] {y} 's 'S 'm 'd 're 've 'll n't N'T 't 'tis 'twas 'em 'til 'till 'cause ol' y'all o'clock rock'n'roll 'n' cont'd. c'mon 90's '90s '90 '08 I'm isn't cannot gonna gotta lemme wanna dunno don'ts O'Neil d'Arc l'eau man's-eye boys' boss's women's"""
-    """ Mr. Mrs. Dr. St. Ave. vs. etc. e.g. i.e. U.S. U.S.A. u.s U.K. a.m. p.m. Ph.D. Ed.D. Jr. Sr. Inc. Corp. Co. Ltd. No. no. nos. fig. art. pp. Jan. Sept. Mon. Calif. Pa. pa. Del. Pty. Ltd Wash. J. K. non-U.S. U.S.-U.K. C.D.s S&P-500 AT&T R&B A+B Q&amp;A &amp; &AMP; &lt; &gt; &quot; &apos; &nbsp; &mdash; &ndash; &eacute; caf&eacute; &#39; &HT;"""
-    """ $5 $5.99 US$5 A$ #1 #tag #Tag2 @name @Name_1 5% 50% 1/2 2 1/2 3 3/4 10-1/2 1\\/2 24/7 1/2/2020 12-31-99 10:30 10:30am 1,000 1,000.50 .5 -5 +3 1.5.6 2-3 10-year-old (555) 555-1234 555-1234 +1 555 555 1234 800.555.1234 20th 1990s 5' 6" 5'6" 3D 4x4 c++ C# f# a/b and/or w/ w/o b/w man.a man,woman man;woman black-and-white t-shirt self- -ish x-ray"""
-    """ http://a.com http://www.a.com/b?c=d&e=f. https://x.y/(z) www.test.co.uk/path, test.com foo@bar.com <foo@bar.com> a.b@c.d-e.org, photo.jpg image.png. file.txt x.c <b> </b> <br/> <a href="x y">z</a> <!-- c --> <?xml v> <3 :) :-) ;-( =D :P :o) <:) ^_^ (^_^) x_x -_- T_T (-_-) :/ """
-    """ \u201cquoted\u201d \u2018single\u2019 it\u2019s don\u2019t \u2019em \u2019n\u2019 y\u2019all \u00abx\u00bb \u201elow\u201c \u2039 \u203a \u201b \u201a \u2013 \u2014 \u2015 \u2010 \u2011 \u2212 \u2026 \x85 \x91a\x92 \x93b\x94 \x96 \x97 \u00a3 \u00a35 \u20ac \u20ac5 \u00a2 99\u00a2 \u00a5 \u20b9 \xbd \xbc \xbe \u2153 \u2154 \u215b 2\xbd \xb2 x\xb2 H\u2082O \u207b\xb9 \xb0 45\xb0 \xae \u2122 \xa9 \xd7 \xf7 \xb1 \xa7 \xb6 \u2022 \u2020 \xb5"""
-    """ caf\xe9 na\xefve \xc9cole \xfcber e\u0301 \u0130stanbul \u0131 \u017ft \u212a \u03a3\u03a3 \u03a3\u0391\u03a3 \u0436\u0443\u043a \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u0665\u0666 \u0661/\u0662 \u061f \u060c \u4e2d\u6587 \u3002 \u3001 \u732b\u3001\u72ac \u65e5\u672c\u8a9e \u30c6\u30b9\u30c8 \ud55c\uad6d\uc5b4 \u0939\u093f\u0928\u094d\u0926\u0940 \u0e20\u0e32\u0e29\u0e32 \uff21\uff11\uff01 \u3012"""
-    """ \U0001f600 a\U0001f600b \U0001f468\u200d\U0001f469 \u2764\ufe0f \U0001d400 \U00010400 \u00ad co\u00adop \u200b \u200e \ufeff \u2009 \u00a0 a\u00a0b 2\u00a01/2 \u3000 \x00 \x01 \x07 \x1b \x1f \x7f \t a\tb \u202a \ufffd \ue000 \u1885 \u10d0 \u13a0 \uab70 \u1c90 \u0527 \u0528"""
-).split(" ")
-ALPHABET = sorted({c for spice in SPICES for c in spice}) + list(" .'-,\"()/&$0123456789 abstnAIUS") * 3
+# Strings put into captions, one space or line end between them.
+_SPICES = """\
+. .. ... .... ..... ...... . . . . . ? ! ?! !!! , ; : - -- --- ---- ----- _ / \\ | * ** \\* # ## $
+% ^ & @ ~ ` `` ' '' " = + < > << >> ( ) [ ] { } -LRB- -rrb- (red) [x] {y} 's 'S 'm 'd 're 've 'll
+n't N'T 't 'tis 'twas 'em 'til 'till 'cause ol' y'all o'clock rock'n'roll 'n' cont'd. c'mon 90's
+'90s '90 '08 I'm isn't cannot gonna gotta lemme wanna dunno don'ts O'Neil d'Arc l'eau man's-eye
+boys' boss's women's
+Mr. Mrs. Dr. St. Ave. vs. etc. e.g. i.e. U.S. U.S.A. u.s U.K. a.m. p.m. Ph.D. Ed.D. Jr. Sr. Inc.
+Corp. Co. Ltd. No. no. nos. fig. art. pp. Jan. Sept. Mon. Calif. Pa. pa. Del. Pty. Ltd Wash. J. K.
+non-U.S. U.S.-U.K. C.D.s S&P-500 AT&T R&B A+B Q&amp;A &amp; &AMP; &lt; &gt; &quot; &apos; &nbsp;
+&mdash; &ndash; &eacute; caf&eacute; &#39; &HT;
+$5 $5.99 US$5 A$ #1 #tag #Tag2 @name @Name_1 5% 50% 1/2 2 1/2 3 3/4 10-1/2 1\\/2 24/7 1/2/2020
+12-31-99 10:30 10:30am 1,000 1,000.50 .5 -5 +3 1.5.6 2-3 10-year-old (555) 555-1234 555-1234 +1
+555 555 1234 800.555.1234 20th 1990s 5' 6" 5'6" 3D 4x4 c++ C# f# a/b and/or w/ w/o b/w man.a
+man,woman man;woman black-and-white t-shirt self- -ish x-ray
+http://a.com http://www.a.com/b?c=d&e=f. https://x.y/(z) www.test.co.uk/path, test.com foo@bar.com
+<foo@bar.com> a.b@c.d-e.org, photo.jpg image.png. file.txt x.c <b> </b> <br/> <a href="x y">z</a>
+<!-- c --> <?xml v> <3 :) :-) ;-( =D :P :o) <:) ^_^ (^_^) x_x -_- T_T (-_-) :/
+\u201cquoted\u201d \u2018single\u2019 it\u2019s don\u2019t \u2019em \u2019n\u2019 y\u2019all
+\u00abx\u00bb \u201elow\u201c \u2039 \u203a \u201b \u201a \u2013 \u2014 \u2015 \u2010 \u2011
+\u2212 \u2026 \x85 \x91a\x92 \x93b\x94 \x96 \x97 \u00a3 \u00a35 \u20ac \u20ac5 \u00a2 99\u00a2
+\u00a5 \u20b9 \xbd \xbc \xbe \u2153 \u2154 \u215b 2\xbd \xb2 x\xb2 H\u2082O \u207b\xb9 \xb0 45\xb0
+\xae \u2122 \xa9 \xd7 \xf7 \xb1 \xa7 \xb6 \u2022 \u2020 \xb5
+caf\xe9 na\xefve \xc9cole \xfcber e\u0301 \u0130stanbul \u0131 \u017ft \u212a \u03a3\u03a3
+\u03a3\u0391\u03a3 \u0436\u0443\u043a \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627
+\u0665\u0666 \u0661/\u0662 \u061f \u060c \u4e2d\u6587 \u3002 \u3001 \u732b\u3001\u72ac
+\u65e5\u672c\u8a9e \u30c6\u30b9\u30c8 \ud55c\uad6d\uc5b4 \u0939\u093f\u0928\u094d\u0926\u0940
+\u0e20\u0e32\u0e29\u0e32 \uff21\uff11\uff01 \u3012
+\U0001f600 a\U0001f600b \U0001f468\u200d\U0001f469 \u2764\ufe0f \U0001d400 \U00010400 \u00ad
+co\u00adop \u200b \u200e \ufeff \u2009 \u00a0 a\u00a0b 2\u00a01/2 \u3000 \x00 \x01 \x07 \x1b \x1f
+\x7f \t a\tb \u202a \ufffd \ue000 \u1885 \u10d0 \u13a0 \uab70 \u1c90 \u0527 \u0528"""
+SPICES = _SPICES.replace("\n", " ").split(" ")
+ODD = sorted({c for spice in SPICES for c in spice})
+ALPHABET = ODD + list(" .'-,\"()/&$0123456789 abstnAIUS") * 3
 
 
 def captions(data: Path) -> Iterator[tuple[str, list[str]]]:
@@ -125,10 +149,13 @@ def made_up(base: list[str], count: int, seed: int) -> list[str]:
     return made
 
 
-def report(name: str, texts: list[str], ours: list[list[str]], theirs: list[list[str]], show: int) -> None:
+def report(
+    name: str, texts: list[str], ours: list[list[str]], theirs: list[list[str]], show: int
+) -> None:
     bad = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     equal = len(texts) - len(bad)
-    print(f"{name:32} {equal:>8} of {len(texts):>8} equal ({100 * equal / max(1, len(texts)):.4f} %)")
+    rate = 100 * equal / max(1, len(texts))
+    print(f"{name:36} {equal:>8} of {len(texts):>8} equal ({rate:.4f} %)", flush=True)
     for i in bad[:show]:
         print(f"   {texts[i]!r}\n     ours {ours[i]}\n     java {theirs[i]}")
 

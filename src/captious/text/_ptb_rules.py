@@ -40,14 +40,20 @@ class Rule(NamedTuple):
 
 # Letters that entered Unicode after version 6.2, the one of the original; they are no letters here.
 _NEWER_LETTERS = table(
-    "037F 0528-052F 0560 0588 05EF 0860-088F 08A1 08AD-08C9 0978 0980 09FC 0AF9 0C34 0C5A-0C5D 0C80 "
-    "0CDC-0CDD 0D04 0D54-0D56 0D5F 0E86 0E89 0E8C 0E8E-0E93 0E98 0EA0 0EA8-0EA9 0EAC 13F5 13F8-13FD "
-    "16F1-16F8 170D 171F 1878 191D-191E 19B0-19C0 19C8-19C9 1B4C 1C80-1C8A 1C90-1CBA 1CBD-1CBF "
-    "1CF2-1CF3 1CFA 2C2F 2C5F 312E-312F 31BB-31BF 4DB6-4DBF 9FCD-9FFF A698-A69D A78F A794-A79F "
-    "A7AB-A7F7 A8FD-A8FE A9E0-A9E4 A9E6-A9EF A9FA-A9FE AA7E-AA7F AB30-AB5A AB5C-AB69 AB70-ABBF"
+    "037F 0528-052F 0560 0588 05EF 0860-088F 08A1 08AD-08C9 0978 0980 09FC 0AF9 0C34 0C5A-0C5D "
+    "0C80 0CDC-0CDD 0D04 0D54-0D56 0D5F 0E86 0E89 0E8C 0E8E-0E93 0E98 0EA0 0EA8-0EA9 0EAC 13F5 "
+    "13F8-13FD 16F1-16F8 170D 171F 1878 191D-191E 19B0-19C0 19C8-19C9 1B4C 1C80-1C8A 1C90-1CBA "
+    "1CBD-1CBF 1CF2-1CF3 1CFA 2C2F 2C5F 312E-312F 31BB-31BF 4DB6-4DBF 9FCD-9FFF A698-A69D A78F "
+    "A794-A79F A7AB-A7F7 A8FD-A8FE A9E0-A9E4 A9E6-A9EF A9FA-A9FE AA7E-AA7F AB30-AB5A AB5C-AB69 "
+    "AB70-ABBF"
 )
 _NEWER_DIGITS = table("0DE6-0DEF A9F0-A9F9")
-_KEPT_LETTERS = table("1885-1886 A7F8-A7FF A7AA A7A0-A7A9")  # since reclassified, or between the above
+_FORMER_LETTERS = table("1885-1886")
+
+
+def capitalised(listed: str) -> Pattern:
+    """Any one of the words of a list whose first letter has this case; the others have any."""
+    return alt(*(seq(one(word[0]), word[1:]) for word in listed.split()))
 
 
 def _all(test: Callable[[str], bool]) -> Chars:
@@ -85,43 +91,45 @@ _MONTHS_DAYS = words(
 _STATES = alt(
     words("ala ariz calif colo conn ct dak fla ga ind kan kans ky md mich minn mo mont neb nev"),
     words("okla penn tenn va vt wis wisc wyo"),
-    *(seq(one(w[0]), w[1:]) for w in "Az Ark Del Ill La Mass Miss Ore Pa Tex Wash".split()),
+    capitalised("Az Ark Del Ill La Mass Miss Ore Pa Tex Wash"),
 )
 _COMPANIES = alt(
     words("inc co cos corp ltd plc rt bancorp bhd assn univ intl sys"),
     seq("p", maybe("p"), "t", one("ye"), maybe("s")),
 )
 _CLOSING = alt(
-    _MONTHS_DAYS, _STATES, _COMPANIES,
+    _MONTHS_DAYS,
+    _STATES,
+    _COMPANIES,
     words("tel est ext sq jr sr bros ed.d ph.d blvd rd esq etc al seq bldg"),
 )
 # ... and those after which it does not.
 _TITLES = alt(
-    words("mr mrs ms dr drs prof profs sen sens rep reps atty attys lt col gen messrs gov govs adm"),
-    words("rev maj sgt cpl pvt mt capt st ste ave pres lieut hon brig cmdr comdr pfc spc supt"),
-    words("supts det ft adj adv asst assoc ens insp mlle mme msgr sfc"),
-    seq(one("M"), "iss"),
+    words("mr mrs ms dr drs prof profs sen sens rep reps atty attys lt col gen messrs gov govs"),
+    words("adm rev maj sgt cpl pvt mt capt st ste ave pres lieut hon brig cmdr comdr pfc spc"),
+    words("supt supts det ft adj adv asst assoc ens insp mlle mme msgr sfc"),
+    capitalised("Miss"),
 )
 _OPENING_ONLY = words("invt elec natl mfg mtg dept vs alex wm jos cie a.k.a cf treas ph")
 _BEFORE_NUMBER = words("ca fig figs prop no nos art bldg pp op")
 
 _FILE_ENDINGS = words(
-    "bat bmp c class cgi cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php pl "
-    "png ppt ps py sql tar txt wav x xml zip 3gp wma wmv"
+    "bat bmp c class cgi cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php "
+    "pl png ppt ps py sql tar txt wav x xml zip 3gp wma wmv"
 )
 
 # A sentence surely begins when an acronym is followed by one of these, so capitalised.
 _OPENERS = (
-    "About According Additionally After An A As At But Earlier He Her Here However If In It Last Many "
-    "More Mr. Ms. Now Once One Other Our She Since So Some Such That The Their Then There These They This "
-    "We When While What Yet You"
+    "About According Additionally After An A As At But Earlier He Her Here However If In It Last "
+    "Many More Mr. Ms. Now Once One Other Our She Since So Some Such That The Their Then There "
+    "These They This We When While What Yet You"
 )
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules in order of precedence."""
-    letter = (_all(lambda c: category(c)[0] == "L") - _NEWER_LETTERS) | _KEPT_LETTERS
+    letter = (_all(lambda c: category(c)[0] == "L") - _NEWER_LETTERS) | _FORMER_LETTERS
     digit = _all(lambda c: category(c) == "Nd") - _NEWER_DIGITS
     latin, number = one("A-Za-z"), one("0-9")
     upper = (_all(str.isupper) - _NEWER_LETTERS) - table("13A0-13F4")
@@ -158,8 +166,10 @@ def rules() -> tuple[Rule, ...]:
     figure = alt(some(digit), seq(many(digit), some(point, some(digit))))
     date = seq(times(digit, 1, 2), one("/-"), times(digit, 1, 2), one("/-"), times(digit, 2, 4))
     fraction = seq(
-        maybe(times(digit, 1, 4), one(" \u00a0-")), times(digit, 1, 4),
-        alt(seq(maybe("\\"), "/"), "\u2044"), times(digit, 1, 4),
+        maybe(times(digit, 1, 4), one(" \u00a0-")),
+        times(digit, 1, 4),
+        alt(seq(maybe("\\"), "/"), "\u2044"),
+        times(digit, 1, 4),
     )
     small_number = seq(
         maybe(one("\u207a\u207b\u208a\u208b")),
@@ -170,13 +180,21 @@ def rules() -> tuple[Rule, ...]:
         seq(
             alt(
                 seq("(", times(number, 2, 3), ")", maybe(one(" \u00a0"))),
-                seq(times("+", 0, 2), maybe(times(number, 2, 4), split), times(number, 2, 4), split),
+                seq(
+                    times("+", 0, 2), maybe(times(number, 2, 4), split), times(number, 2, 4), split
+                ),
             ),
-            times(number, 3, 4), maybe(split), times(number, 3, 5),
+            times(number, 3, 4),
+            maybe(split),
+            times(number, 3, 5),
         ),
         seq(
-            maybe(times("+", 0, 2), times(number, 2, 4), "."), times(number, 2, 4), ".",
-            times(number, 3, 4), ".", times(number, 3, 5),
+            maybe(times("+", 0, 2), times(number, 2, 4), "."),
+            times(number, 2, 4),
+            ".",
+            times(number, 3, 4),
+            ".",
+            times(number, 3, 5),
         ),
     )
 
@@ -187,7 +205,7 @@ def rules() -> tuple[Rule, ...]:
     )
     acronym = alt(latin, dotted)
     opening = alt(_TITLES, _OPENING_ONLY, acronym)
-    openers = alt(tag, *(seq(one(w[0]), w[1:]) for w in _OPENERS.split()))
+    openers = alt(tag, capitalised(_OPENERS))
 
     opener = seq(some(blank), openers, blank)
 
@@ -195,9 +213,9 @@ def rules() -> tuple[Rule, ...]:
     particle = maybe(one("dDoOlL"), any_apostrophe, stuff)
     thing = seq(particle, some(stuff), many(hyphen, particle, some(stuff)))
     plain = one("A-Za-z0-9")
+    hyphen_part = seq(some(one("A-Za-z0-9\u00ad")), maybe(".", some(digit)))
     hyphened = seq(
-        plain, many(one("A-Za-z0-9.,\u00ad")),
-        some("-", alt(seq(some(one("A-Za-z0-9\u00ad")), maybe(".", some(digit))), seq(dotted, "."))),
+        plain, many(one("A-Za-z0-9.,\u00ad")), some("-", alt(hyphen_part, seq(dotted, ".")))
     )
     amper = alt(one("+&"), "&amp;")
     joined = seq(some(one("A-Z")), some(amper, some(one("A-Z"))))
@@ -217,10 +235,10 @@ def rules() -> tuple[Rule, ...]:
         seq("o", any_apostrophe, "o"),
     )
 
-    url_end = ~one(" \t\n\x0c\r\"<>|.!?(){},-")
-    url_char = ~one(" \t\n\x0c\r\"<>|()")
+    url_end = ~one(' \t\n\x0c\r"<>|.!?(){},-')
+    url_char = ~one(' \t\n\x0c\r"<>|()')
     full_url = seq(words("http https"), "://", some(url_char - one("{}")), url_end)
-    label = some(~one(" \t\n\x0c\r\"<>|.!?(){},"))
+    label = some(~one(' \t\n\x0c\r"<>|.!?(){},'))
     bare = some(~(one(" \t\n\x0c\r\"`'<>|.!?(){}") | one(",-_") | one("$")))
     likely_url = seq(
         alt(
@@ -229,9 +247,10 @@ def rules() -> tuple[Rule, ...]:
         ),
         maybe("/", some(url_char), url_end),
     )
-    mail_char = ~one(" \t\n\x0c\r\"<>|(){}\u00a0")
-    mail_label = some(~one(" \t\n\x0c\r\"<>|(){}.\u00a0"))
-    email = seq(maybe(alt("<", "&lt;")), plain, many(mail_char), "@", many(mail_label, "."), mail_label, maybe(alt(">", "&gt;")))
+    mail_char = ~one(' \t\n\x0c\r"<>|(){}\u00a0')
+    mail_label = some(~one(' \t\n\x0c\r"<>|(){}.\u00a0'))
+    address = seq(plain, many(mail_char), "@", many(mail_label, "."), mail_label)
+    email = seq(maybe(alt("<", "&lt;")), address, maybe(alt(">", "&gt;")))
 
     quote = one("`\u2018-\u201f\u0091-\u0094\u2039\u203a\u00ab\u00bb")
     double = alt('"', "&quot;")
@@ -243,15 +262,13 @@ def rules() -> tuple[Rule, ...]:
         seq("(", eyes, maybe(one("_.")), eyes, ")"),
         seq("(", tears, "-", tears | one("`"), ")"),
     )
-    bracket = "lrb rrb lcb rcb lsb rsb"
     special = alt(
-        *(f"-{b}-" for b in bracket.split()), "c.d.s", "pro-", "anti-",
-        seq("s", alt("&", "&amp;"), words("p-500 ls")), seq("cap", apostrophe, "n"),
+        words("-lrb- -rrb- -lcb- -rcb- -lsb- -rsb- c.d.s pro- anti-"),
+        seq("s", alt("&", "&amp;"), words("p-500 ls")),
+        seq("cap", apostrophe, "n"),
         seq("c", apostrophe, "est"),
     )
-    dots = alt(
-        times(".", 3, 5), seq(times(seq(".", one(" \u00a0")), 2, 4), "."), one("\x85\u2026")
-    )
+    dots = alt(times(".", 3, 5), seq(times(seq(".", one(" \u00a0")), 2, 4), "."), one("\x85\u2026"))
     run = some(alt(sign, digit))
     file = seq(run, many(".", run), ".", _FILE_ENDINGS)
     return (
@@ -261,7 +278,8 @@ def rules() -> tuple[Rule, ...]:
         Rule("hold", tag),
         Rule("dash", alt(words("&md; &mdash; &ndash;"), one("\u0096\u0097\u2013-\u2015"))),
         Rule("ampersand", "&amp;"),
-        Rule("keep", seq("&", alt(words("ht tl ur lr qc ql qr odq cdq"), seq("#", some(number))), ";")),
+        Rule("keep", seq("&", words("ht tl ur lr qc ql qr odq cdq"), ";")),
+        Rule("keep", seq("&#", some(number), ";")),
         Rule("soften", word, clitic),
         Rule("soften", negated, negation),
         Rule("soften", word),

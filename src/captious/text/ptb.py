@@ -31,10 +31,8 @@ from captious.text._ptb_rules import rules
 SIGNATURE = "ptb-3.4.1"
 
 # Dropped by the toolkit. Brackets arrive in lower case (-lrb-), so its -LRB- never drops anything.
-PUNCTUATION = frozenset(
-    ["''", "'", "``", "`", "-LRB-", "-RRB-", "-LCB-", "-RCB-"]
-    + [".", "?", "!", ",", ":", "-", "--", "...", ";"]
-)
+_DROPPED = "'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;"
+PUNCTUATION = frozenset(_DROPPED.split())
 
 _NEWLINE = "\n"
 _LONGEST_PIECE = 64  # characters of a piece worth remembering
@@ -54,7 +52,9 @@ def raw_tokenize(text: str) -> list[str]:
 
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-", "{": "-LCB-", "}": "-RCB-", "[": "-LSB-", "]": "-RSB-"}
 _PARENS = str.maketrans({c: _BRACKETS[c] for c in "()"})
-_MONEY = str.maketrans({"\u00a2": "cents", "\u00a3": "#"} | dict.fromkeys("\x80\xa4\u20a0\u20ac", "$"))
+_MONEY = str.maketrans(
+    {"\u00a2": "cents", "\u00a3": "#"} | dict.fromkeys("\x80\xa4\u20a0\u20ac", "$")
+)
 _FRACTIONS = str.maketrans(
     {"\u00bc": "1/4", "\u00bd": "1/2", "\u00be": "3/4", "\u2153": "1/3", "\u2154": "2/3"}
 )
@@ -215,7 +215,7 @@ class _Tokenizer:
             elif len(unsettled) > _JOINED:
                 return self.scanned(" ".join([*pieces, last]))
         known = self._piece(self._last, " ".join([*unsettled, last]), _NEWLINE)
-        return self.scanned(" ".join([*pieces, last])) if known is None else found + [*known]
+        return self.scanned(" ".join([*pieces, last])) if known is None else [*found, *known]
 
     def _piece(
         self, table: dict[str, tuple[str, ...] | None], piece: str, follow: str
