@@ -132,7 +132,7 @@ def test_passive_agent_and_flat_compounds(tables):
      ("playing", "VBG", "play"), ("walkinf", "VBG", "walkinf")],
 )  # fmt: skip
 def test_base_forms(tables, word, tag, base):
-    assert Lemmas(tables)(word, tag) == base
+    assert Lemmas(tables)[word, tag] == base
 
 
 # -- graphs ---------------------------------------------------------------------------------------

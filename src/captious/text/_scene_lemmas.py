@@ -28,19 +28,16 @@ _VERB_ENDINGS: Final = (
 )  # fmt: skip
 
 
-class Lemmas:
-    """Remembers the base form of every (word, tag) that it has seen."""
+class Lemmas(dict[tuple[str, str], str]):
+    """Base forms by (lower-case word, Penn tag), worked out when first asked for."""
 
     def __init__(self, tables: WordTables) -> None:
+        super().__init__()
         self._tables = tables
-        self._known: dict[tuple[str, str], str] = {}
 
-    def __call__(self, word: str, tag: str) -> str:
-        """Return the base form of a lower-case word with its Penn tag."""
-        found = self._known.get((word, tag))
-        if found is None:
-            found = self._known[word, tag] = self._base(word, tag)
-        return found
+    def __missing__(self, key: tuple[str, str]) -> str:
+        base = self[key] = self._base(*key)
+        return base
 
     def _base(self, word: str, tag: str) -> str:
         if tag in ("NNS", "NNPS"):

@@ -7,8 +7,8 @@ keeps a habit of the Java tool that one would not expect; each of these was seen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from captious.text._scene_words import (
     A_QUANTITY_OF,
@@ -40,15 +40,20 @@ class Scene(NamedTuple):
     objects: tuple[str, ...] = ()
 
 
-def scene(parse: Parse, lemma: Callable[[str, str], str]) -> Scene:
+_NOUNS: Final = frozenset({"NN", "NNS", "NNP", "NNPS"})
+_QUANTITIES: Final = A_QUANTITY_OF | QUANTITY_OF
+_VERBS: Final = frozenset({"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"})
+
+
+def scene(parse: Parse, lemmas: Mapping[tuple[str, str], str]) -> Scene:
     """Return the scene of a parsed sentence."""
-    return _Reader(parse, lemma).read()
+    return _Reader(parse, lemmas).read()
 
 
 class _Reader:
     """One sentence while its tuples are collected; tokens are numbers."""
 
-    def __init__(self, parse: Parse, lemma: Callable[[str, str], str]) -> None:
+    def __init__(self, parse: Parse, lemmas: Mapping[tuple[str, str], str]) -> None:
         self.words = words = parse.words
         self.tags = tags = list(parse.tags)
         self.labels = list(parse.labels)
@@ -60,8 +65,8 @@ class _Reader:
                 self.children[head].append(i)
         self._retag()
         self._attach()
-        self.lemmas = [lemma(w, t) for w, t in zip(words, tags, strict=True)]
-        self.noun = [t.startswith("NN") for t in tags]
+        self.lemmas = [lemmas[key] for key in zip(words, tags, strict=True)]
+        self.noun = [t in _NOUNS for t in tags]
         self.stands_for = list(range(n))  # quantities and pronouns stand for another noun
         self.relations: list[tuple[int, str, int]] = []
         self.attributes: list[tuple[int, str]] = []
@@ -71,10 +76,10 @@ class _Reader:
         self._quantities()
         self._pronouns()
         for i, tag in enumerate(self.tags):
-            if tag.startswith("VB") or tag == "MD":
-                self._verb(i)
-            elif self.noun[i]:
+            if tag in _NOUNS:
                 self._noun(i)
+            elif tag in _VERBS:
+                self._verb(i)
         lemmas = self.lemmas
         return Scene(
             tuple((lemmas[s], r, lemmas[o]) for s, r, o in self.relations),
@@ -91,12 +96,12 @@ class _Reader:
     def _retag(self) -> None:
         """Read "a man standing ..." as the Java tool's tagger does: standing is a noun there."""
         words, tags, labels, heads = self.words, self.tags, self.labels, self.heads
-        for i in range(1, len(words)):
+        for i in range(1, len(words) if "standing" in words else 0):
             if (
                 words[i] == "standing"
                 and labels[i] == "acl"
                 and heads[i] == i - 1
-                and tags[i - 1].startswith("NN")
+                and tags[i - 1] in _NOUNS
             ):
                 tags[i], labels[i] = "NN", "dep"
 
@@ -115,16 +120,16 @@ class _Reader:
                 if head != heads[i]:
                     self._move(i, head)
             elif label == "prep":
-                on_verb = tags[head].startswith("VB")
+                on_verb = tags[head] in _VERBS
                 if on_verb and words[i] not in LOW_PREPOSITIONS:
                     continue
-                if not on_verb and (words[i] == "of" or not tags[head].startswith("NN")):
+                if not on_verb and (words[i] == "of" or tags[head] not in _NOUNS):
                     continue
                 before = [k for k in self.children[head] if k < i and labels[k] == "prep"]
                 if not on_verb:
                     before = [k for k in before if words[k] == "of"]
                 near = self._child(before[-1], "pobj") if before else None
-                if near is not None and tags[near].startswith("NN"):
+                if near is not None and tags[near] in _NOUNS:
                     self._move(i, near)
 
     def _move(self, i: int, head: int) -> None:
@@ -136,6 +141,8 @@ class _Reader:
     def _quantities(self) -> None:
         """Let "a couple of dogs" stand for the dogs, with the quantity as an attribute."""
         words, labels = self.words, self.labels
+        if _QUANTITIES.isdisjoint(words):
+            return
         for i, word in enumerate(words):
             three = word in A_QUANTITY_OF
             if not three and word not in QUANTITY_OF:
@@ -151,6 +158,8 @@ class _Reader:
 
     def _pronouns(self) -> None:
         """Let pronouns stand for the head of the first noun phrase."""
+        if PRONOUNS.isdisjoint(self.words):
+            return
         first = next(
             (
                 i
@@ -239,7 +248,7 @@ class _Reader:
         v = verb
         while True:
             own = [k for k in self.children[v] if self.labels[k] in ("nsubj", "nsubjpass")]
-            if own or self.labels[v] != "conj" or not self.tags[self.heads[v]].startswith("VB"):
+            if own or self.labels[v] != "conj" or self.tags[self.heads[v]] not in _VERBS:
                 break
             v = self.heads[v]
         return [s for k in own if self.labels[k] == "nsubj" for s in self._things(k)]

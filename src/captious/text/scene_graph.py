@@ -50,7 +50,6 @@ class SceneGraph:
     attributes: list[list[Concept]] = field(default_factory=list)
     relations: dict[tuple[int, int], list[Concept]] = field(default_factory=dict)
     _by_word: dict[str, int] = field(default_factory=dict)
-    _by_synset: dict[int, list[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenes: Iterable[Scene], synsets_of: Synsets) -> SceneGraph:
@@ -76,44 +75,29 @@ class SceneGraph:
 
     def like(self, concept: Concept) -> list[int]:
         """Return the objects that are like a concept of another graph."""
-        found = {self._by_word[w] for w in concept.words if w in self._by_word}
-        by_synset = self._by_synset
-        for synset in concept.synsets:
-            if synset in by_synset:
-                found.update(by_synset[synset])
-        return sorted(found)
+        words, synsets = concept.words, concept.synsets
+        return [
+            at
+            for at, other in enumerate(self.objects)
+            if not (synsets.isdisjoint(other.synsets) and words.isdisjoint(other.words))
+        ]
 
     def _object(self, word: str) -> int:
         at = self._by_word.get(word)
         if at is not None:
             return at
         synsets = self.synsets_of(word)
-        at = self._most_similar(synsets)
-        if at is None:
+        # No index by synset: a scan of the few objects of a graph is faster than keeping one.
+        near = [i for i, c in enumerate(self.objects) if not synsets.isdisjoint(c.synsets)]
+        if near:
+            at = max(near, key=lambda i: _jaccard(synsets, self.objects[i].synsets))
+            self.objects[at].absorb(word, synsets)
+        else:
             at = len(self.objects)
             self.objects.append(Concept(word, synsets))
             self.attributes.append([])
-            added: Iterable[int] = synsets
-        else:
-            added = synsets - self.objects[at].synsets
-            self.objects[at].absorb(word, synsets)
         self._by_word[word] = at
-        for synset in added:
-            self._by_synset.setdefault(synset, []).append(at)
         return at
-
-    def _most_similar(self, synsets: frozenset[int]) -> int | None:
-        by_synset = self._by_synset
-        near = {at for s in synsets if s in by_synset for at in by_synset[s]}
-        if not near:
-            return None
-
-        def jaccard(at: int) -> float:
-            other = self.objects[at].synsets
-            common = len(synsets & other)
-            return common / (len(synsets) + len(other) - common)
-
-        return min(near, key=lambda at: (-jaccard(at), at))
 
     def _merge(self, concepts: list[Concept], word: str) -> None:
         synsets = self.synsets_of(word)
@@ -124,6 +108,11 @@ class SceneGraph:
                 concept.absorb(word, synsets)
                 return
         concepts.append(Concept(word, synsets))
+
+
+def _jaccard(a: frozenset[int], b: frozenset[int]) -> float:
+    common = len(a & b)
+    return common / (len(a) + len(b) - common)
 
 
 @dataclass(frozen=True)
