@@ -4,10 +4,10 @@
     python benchmarks/transport.py
     python benchmarks/transport.py --captions 100000 --slow 400
 
-Both get the same vectors, words and references (Flickr8k-Expert, 5 references each); gensim gets the
-words ready cut, captious cuts the captions itself and that is in its time. Distances are compared
-too. VIFIDEL (no references) scores captions of nine captioners on COCO val2014 images whose labels
-are known. Rates are of processor time on one thread; opening the vectors is in none of them.
+Both get the same vectors, words and references (Flickr8k-Expert, 5 references each); gensim gets
+the words ready cut, captious cuts the captions itself and that is in its time. Distances are
+compared too. VIFIDEL (no references) scores captions of nine captioners on COCO val2014 images
+whose labels are known. Rates are of processor time on one thread; opening the vectors is in none.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ class Timed:
         self.work, self.spent = work, 0.0
 
     def __call__(self, *args):
+        """Call it."""
         out, spent = clock(lambda: self.work(*args))
         self.spent += spent
         return out

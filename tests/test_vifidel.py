@@ -215,3 +215,26 @@ def test_agrees_with_people_offline(references, least, shared):
     gap = scores[:, 1] - scores[:, 0]
     wanted = np.array([1 if p["label"] else -1 for p in pairs])
     assert np.where(gap == 0, 0.5, np.sign(gap) == wanted).mean() >= least
+
+
+def test_average_with_the_language_model(space, tmp_path):
+    """A language model with random weights is enough to see that the two are averaged."""
+    torch = pytest.importorskip("torch")
+    from captious import assets
+    from captious.metrics.lm import Lm
+    from captious.metrics.vifidel_combined import VifidelLm
+    from captious.models import lm
+
+    if "lm-coco" not in assets.known():
+        pytest.skip("the language model is not in the manifest yet")
+    torch.manual_seed(1)
+    words = [*lm.SPECIAL, "a", "dog", "run", "car", "puppy"]
+    sizes = lm.Sizes(len(words), 4, 4, (3, 5))
+    lm.save(tmp_path / "lm", lm.network(sizes), words, sizes, "ptb", half=False)
+    samples = CaptionSet.build(["a dog run", "a car"], objects=[("dog",), ("dog", "car")])
+    model = str(tmp_path / "lm")
+    fluent = Lm(model=model).stats(samples, None).rows[:, 0]
+    faithful = Vifidel(vectors=space).stats(samples, None).rows[:, 0]
+    found = VifidelLm(vectors=space, model=model).stats(samples, None).rows[:, 0]
+    assert len({*np.round(fluent, 6), *np.round(faithful, 6)}) == 4
+    np.testing.assert_allclose(found, (fluent + faithful) / 2)

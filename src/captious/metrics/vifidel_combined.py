@@ -135,16 +135,21 @@ class VifidelLm(_WithPartner):
         references: how many references VIFIDEL uses.
         stop: stop list of VIFIDEL.
         no_objects: of VIFIDEL.
+        model: folder of a language model made by ``captious train lm``; the shipped one if None.
     """
+
+    model: str | None = None
 
     name: ClassVar[str] = "vifidel_lm"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_OBJECTS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vifidel_lm", 0.0, 1.0, "mean of VIFIDEL and 1/perplexity of the caption"),
     )
+    modules: ClassVar[dict[str, str]] = {**Vifidel.modules, "torch": "neural"}
+    empty: ClassVar[float] = float("nan")  # VIFIDEL says 0, the language model a tiny value
 
     @property
     def _partner(self) -> Lm:
         from captious.metrics.lm import Lm
 
-        return Lm()
+        return Lm(self.model)
