@@ -36,7 +36,7 @@ from captious.types import CaptionSet
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
 ABLATION = ("BS", "T", "TB", "TBR", "TcatR")
-THRESHOLDS = [round(0.05 * k, 2) for k in range(1, 18)]
+THRESHOLDS = [round(0.1 * k, 2) for k in range(1, 9)]
 
 
 class Flickr8k:
@@ -93,30 +93,33 @@ def score(metric, samples, column=0):
     return metric.stats(samples, metric.prepare(samples)).rows[:, column]
 
 
-def select(encoder, flickr, profile, dtype, log):
-    """Choose layer and threshold on the first half of the images."""
+def select(encoder, flickr, profile, dtype, layers, log):
+    """Choose layer and threshold on the first half of the images: steps of .1, then .05."""
     half = flickr.set.take(np.flatnonzero(flickr.half))
+    human = flickr.ratings[flickr.half].mean(1)
     model = text_encoder.load(encoder, dtype)
-    layers = range(max(1, model.layers // 3), model.layers + 1)
+    layers = layers or range(max(1, model.layers // 3), model.layers + 1)
     for layer in layers:
         model.expect(layer)
+    context = BertTbr(profile, encoder=encoder, layer=layers[0], dtype=dtype).prepare(half)
     grid = []
+
+    def measure(layer, threshold):
+        metric = BertTbr(profile, encoder=encoder, layer=layer, threshold=threshold, dtype=dtype)
+        tau = kendalltau(metric.stats(half, context).rows[:, 0], human).statistic
+        grid.append((tau, layer, threshold))
+
     for layer in layers:
-        context = None
         for threshold in THRESHOLDS:
-            metric = BertTbr(profile=profile, encoder=encoder, layer=layer, threshold=threshold,
-                             dtype=dtype)
-            context = context or metric.prepare(half)
-            values = metric.stats(half, context).rows[:, 0]
-            tau = kendalltau(values, flickr.ratings[flickr.half].mean(1)).statistic
-            grid.append((tau, layer, threshold))
-        best = max(g for g in grid if g[1] == layer)
-        found = f"best tau-b {best[0]:.4f} at {best[2]}"
+            measure(layer, threshold)
         plain = BertScore(encoder=encoder, layer=layer, dtype=dtype).stats(half, None).rows
-        taus = [kendalltau(plain[:, k], flickr.ratings[flickr.half].mean(1)).statistic
-                for k in range(3)]
-        found += "; bertscore P {:.4f} R {:.4f} F {:.4f}".format(*taus)
-        print(f"  {encoder} layer {layer}: {found}", file=log, flush=True)
+        taus = [kendalltau(plain[:, k], human).statistic for k in range(3)]
+        best = max(g for g in grid if g[1] == layer)
+        print(f"  {encoder} layer {layer}: best tau-b {best[0]:.4f} at {best[2]}; bertscore "
+              "P {:.4f} R {:.4f} F {:.4f}".format(*taus), file=log, flush=True)
+    _, layer, threshold = max(grid)
+    for step in (-0.05, 0.05):
+        measure(layer, round(threshold + step, 2))
     return max(grid), grid
 
 
@@ -177,6 +180,7 @@ def main():
     parser.add_argument("--layer", type=int)
     parser.add_argument("--threshold", type=float)
     parser.add_argument("--select", action="store_true", help="choose layer and threshold")
+    parser.add_argument("--layers", type=int, nargs="+", help="layers that --select tries")
     parser.add_argument("--pool", default="max", help="over references for BS and T")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--download", action="store_true")
@@ -197,7 +201,7 @@ def main():
             layer, threshold = args.layer, args.threshold
             if args.select:
                 (tau, layer, threshold), grid = select(
-                    encoder, flickr, args.profile, args.dtype, sys.stderr)
+                    encoder, flickr, args.profile, args.dtype, args.layers, sys.stderr)
                 print(f"{encoder}: chosen on one half: layer {layer}, threshold {threshold} "
                       f"(tau-b {tau:.4f} there)")
                 out.append({"encoder": encoder, "grid": grid})

@@ -128,6 +128,7 @@ class BertTbr(Metric):
         Column("bert_tbr", 0.0, 1.0, "how much of all references together the caption says"),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "transformers": "neural"}
+    identity: ClassVar[float | None] = 1.0
     batch: ClassVar[int] = 32768  # rows that share references meet in one batch
 
     def __post_init__(self) -> None:

@@ -42,6 +42,7 @@ class UnigramTbr(Metric):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("unigram_tbr", 0.0, 1.0, "share of the references' content words in the caption"),
     )
+    identity: ClassVar[float | None] = 1.0
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the score of each caption."""
