@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
 from typing import TypeVar
 
@@ -63,7 +63,7 @@ class Progress:
 
 def track(items: Iterable[T], what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
     """Yield the items and show how far they are."""
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(what, total, unit) as bar:
         for item in items:

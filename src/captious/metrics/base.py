@@ -95,7 +95,7 @@ class Metric:
         scored = rows[~np.isnan(rows).any(axis=1)]
         if not len(scored):
             return np.full(len(self.columns), np.nan)
-        return self.corpus(scored.sum(axis=0), np.float64(len(scored)))
+        return self.corpus(scored.sum(axis=0), np.array(float(len(scored))))
 
     # -- saying what was done ----------------------------------------------------------------
 

@@ -119,7 +119,7 @@ class Cider(Metric):
         orders = self._orders(one, context)[0]
         table = ngrams.table(one.pool, self.tokenizer, self.stem)
         words = tokens.table(one.pool, self.tokenizer).tokens(int(one.caption[0]))
-        shared = []
+        shared: list[dict[str, Any]] = []
         for n in range(1, ngrams.ORDERS + 1):
             idf = context.idf(one.pool, n)
             counts = table.counts[n - 1]
@@ -132,8 +132,8 @@ class Cider(Metric):
                     {"ngram": text, "idf": float(idf[at]), "in_references": at in in_refs}
                 )
         score = float(orders.mean())
-        best = sorted((s for s in shared if s["in_references"]), key=lambda s: -float(s["idf"]))
-        lost = sorted((s for s in shared if not s["in_references"]), key=lambda s: -float(s["idf"]))
+        best = sorted((s for s in shared if s["in_references"]), key=lambda s: -s["idf"])
+        lost = sorted((s for s in shared if not s["in_references"]), key=lambda s: -s["idf"])
         lines = [
             f"{self.name} {score:.4f} = mean of "
             + ", ".join(f"{v:.4f} ({n}-grams)" for n, v in enumerate(orders, 1))

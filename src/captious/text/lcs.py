@@ -51,7 +51,7 @@ def _short(
     table: TokenTable, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int64]:
     left, right = _padded(table, a, -1), _padded(table, b, -2)
-    row = np.full(len(a), ~np.uint64(0))
+    row: npt.NDArray[np.uint64] = np.full(len(a), ~np.uint64(0), np.uint64)
     bits = np.uint64(1) << np.arange(len(right), dtype=np.uint64)
     for word in left:
         match = np.zeros(len(a), np.uint64)
