@@ -58,7 +58,7 @@ def _short(
         for bit, other in zip(bits, right, strict=True):
             match |= np.where(word == other, bit, np.uint64(0))
         kept = row & match
-        row = (row + kept) | (row - kept)
+        row = np.bitwise_or(row + kept, row - kept)
     return np.bitwise_count(~row).astype(np.int64)
 
 
