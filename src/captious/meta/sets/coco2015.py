@@ -1,6 +1,6 @@
 """COCO Captioning Challenge 2015: human judgements M1..M5 of whole systems, and their scores.
 
-The captions of the teams were never published, so only metrics whose values the leaderboard shows
+The collection holds no captions of the teams, so only metrics whose values the leaderboard shows
 can be compared with people here.
 """
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from captious.errors import InputError
 from captious.io import files
@@ -165,6 +166,14 @@ def _text(cell: Any) -> str:
     return str(cell).strip()
 
 
+def _votes(cell: Any) -> npt.NDArray[np.int64]:
+    """Return the votes inside nested MATLAB cells."""
+    inside = np.ravel(cell)
+    while inside.dtype == object and len(inside):
+        inside = np.ravel(inside[0])
+    return inside.astype(np.int64)
+
+
 def _mat_pairs(root: Path, checks: Checks) -> list[dict[str, Any]]:
     content = mat(root / "pascal50s/pair_pascal.mat")
     lacking = {"new_input", "category", "result"} - set(content)
@@ -180,7 +189,7 @@ def _mat_pairs(root: Path, checks: Checks) -> list[dict[str, Any]]:
     items = []
     for number, (pair, kind, result) in enumerate(zip(pairs, kinds, results, strict=True)):
         place = f"pair {number}"
-        votes = np.ravel(np.ravel(result["result"])[0]).astype(int)
+        votes = _votes(result["result"])
         if not np.isin(votes, (-1, 1)).all() or not len(votes):
             checks.bad("votes that are not -1 or 1", f"{place}: {votes.tolist()}")
         if not 1 <= int(kind) <= len(KINDS):

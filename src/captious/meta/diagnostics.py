@@ -1,0 +1,179 @@
+"""Where do metrics agree with people, and with each other? Analyses beyond the papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from captious.meta import agreement
+from captious.meta.evaluate import Evaluation, mean_rating
+from captious.meta.judgements import Pairs, Ratings
+from captious.meta.scoring import Scorer
+from captious.meta.tables import grid
+from captious.types import CaptionSet, Floats
+
+Split = dict[str, npt.NDArray[np.bool_]]
+
+
+def by_length(found: Evaluation) -> Split:
+    """Split ratings by the caption's number of words (thirds), pairs by which caption is longer."""
+    words = np.array([len(c.split()) for c in found.judged.samples.captions()])
+    if isinstance(found.judged.judged, Pairs):
+        pairs = found.judged.judged
+        gap = (words[pairs.first] - words[pairs.second]) * pairs.preference
+        return {"preferred is longer": gap > 0, "equal length": gap == 0,
+                "preferred is shorter": gap < 0}
+    low, high = np.quantile(words, [1 / 3, 2 / 3])
+    return {
+        f"up to {low:.0f} words": words <= low,
+        f"{low:.0f} to {high:.0f} words": (words > low) & (words <= high),
+        f"over {high:.0f} words": words > high,
+    }
+
+
+def by_judges(found: Evaluation) -> Split:
+    """Split by how far people agree: range of the ratings, or margin of the votes."""
+    if isinstance(found.judged.judged, Pairs):
+        votes = found.judged.judged.votes
+        total = votes.sum(axis=1)
+        if not (total > 1).any():
+            return {}
+        margin = np.abs(votes[:, 0] - votes[:, 1]) / np.maximum(total, 1)
+        return {"margin under 1/3": margin < 1 / 3,
+                "margin 1/3 to 2/3": (margin >= 1 / 3) & (margin < 2 / 3),
+                "margin over 2/3": margin >= 2 / 3}
+    table = agreement.rating_matrix(found.judged.judged, len(found.judged.samples))
+    if table.shape[1] < 2:
+        return {}
+    spread = np.nanmax(table, axis=1) - np.nanmin(table, axis=1)
+    return {"judges agree": spread == 0, "one apart": spread == 1, "further apart": spread > 1}
+
+
+def within(found: Evaluation, split: Split) -> dict[str, dict[str, float]]:
+    """Return metric -> part -> the protocol's measure inside that part of the set."""
+    out: dict[str, dict[str, float]] = {}
+    judged = found.judged.judged
+    for name, scores in found.scores.items():
+        out[name] = {}
+        for part, inside in split.items():
+            if isinstance(judged, Ratings):
+                if found.protocol.pooling == "each":
+                    rows, y = judged.rows, judged.values
+                else:
+                    rows, y = mean_rating(judged)
+                keep = inside[rows] & ~np.isnan(scores[rows])
+                measure = agreement.MEASURES[found.protocol.measure]
+                out[name][part] = measure(scores[rows[keep]], y[keep])
+            else:
+                known = inside & ~np.isnan(scores)
+                out[name][part] = float(scores[known].mean()) if known.any() else float("nan")
+    return out
+
+
+def correlations(scores: dict[str, Floats]) -> tuple[list[str], Floats]:
+    """Return Spearman's rho between all metrics, on the captions that both can score."""
+    names = list(scores)
+    out = np.eye(len(names))
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            both = ~(np.isnan(scores[a]) | np.isnan(scores[b]))
+            out[i, j] = out[j, i] = agreement.spearman(scores[a][both], scores[b][both])
+    return names, out
+
+
+def linkage(matrix: Floats) -> Floats:
+    """Join metrics by average linkage of the distance 1 - rho."""
+    from scipy.cluster import hierarchy
+    from scipy.spatial.distance import squareform
+
+    distance = np.clip(1 - np.nan_to_num(matrix, nan=0.0), 0, 2)
+    np.fill_diagonal(distance, 0)
+    return np.asarray(hierarchy.linkage(squareform(distance, checks=False), "average"))
+
+
+def tree(names: list[str], matrix: Floats) -> str:
+    """Return the tree of which metrics say the same, as indented text."""
+    if len(names) < 2:
+        return names[0] if names else ""
+    steps = linkage(matrix)
+    size = len(names)
+
+    def draw(node: int, depth: int) -> list[str]:
+        if node < size:
+            return ["  " * depth + names[node]]
+        a, b, distance, _ = steps[node - size]
+        return [
+            "  " * depth + f"rho {1 - distance:.2f}", *draw(int(a), depth + 1),
+            *draw(int(b), depth + 1),
+        ]
+
+    return "\n".join(draw(2 * size - 2, 0))
+
+
+def render(found: Evaluation, format: str = "text") -> str:
+    """Return all diagnostics of an evaluation."""
+    parts = []
+    for title, split in (("by caption length", by_length(found)),
+                         ("by agreement of the judges", by_judges(found))):
+        if not split:
+            continue
+        table = within(found, split)
+        head = [f"{found.protocol.measure} {title}", *split]
+        sizes = ["captions or pairs", *(f"{int(s.sum()):,}" for s in split.values())]
+        rows = [[m, *(f"{v:.4f}" for v in row.values())] for m, row in table.items()]
+        parts.append(grid([head, sizes, *rows], format))
+    if isinstance(found.judged.judged, Ratings) and len(found.scores) > 1:
+        names, matrix = correlations(found.scores)
+        short = [n[:14] for n in names]
+        parts.append(grid(
+            [["Spearman between metrics", *short],
+             *([n, *(f"{v:.2f}" for v in row)] for n, row in zip(names, matrix, strict=True))],
+            format,
+        ))
+        text = tree(names, matrix)
+        parts.append("which metrics say the same (average linkage)\n\n"
+                     + (f"```\n{text}\n```" if format == "markdown" else text))
+    return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """How a metric sees strong captioners beside people.
+
+    Attributes:
+        metric: column name.
+        means: system -> mean score; ``human`` is a person's caption against the other references.
+        above_human: system -> share of images on which it scores higher than the person (ties half).
+    """
+
+    metric: str
+    means: dict[str, float]
+    above_human: dict[str, float]
+
+
+def saturation(
+    systems: dict[str, list[str]], human: list[str], references: list[list[str]],
+    images: list[str], scorer: Scorer,
+) -> list[Saturation]:
+    """Score systems and one human caption per image against the same other references."""
+    everyone = systems | {"human": human}
+    count = len(human)
+    whole = CaptionSet.build(
+        [c for captions in everyone.values() for c in captions], references * len(everyone),
+        ids=[f"{i}|{s}" for s in everyone for i in images], images=images * len(everyone),
+        systems=[s for s in everyone for _ in range(count)],
+    )
+    out = []
+    for name, scores in scorer(whole).items():
+        if scores.reason:
+            continue
+        values = dict(zip(everyone, scores.values.reshape(len(everyone), count), strict=True))
+        above = {}
+        for system in systems:
+            gap = values[system] - values["human"]
+            gap = gap[~np.isnan(gap)]
+            above[system] = float((gap > 0).mean() + (gap == 0).mean() / 2)
+        out.append(Saturation(name, {s: float(np.nanmean(v)) for s, v in values.items()}, above))
+    return out

@@ -1,0 +1,121 @@
+"""Pictures of agreement: who beats whom, curves, trees. matplotlib is opened on use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captious.errors import MissingExtra
+from captious.meta.evaluate import Evaluation, Test
+from captious.types import Floats
+
+
+def _plot() -> Any:
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "report", "this picture")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "captious"  # the same picture gives the same file
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    extra = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 130}
+    figure.savefig(path, bbox_inches="tight", **extra)
+    _plot().close(figure)
+
+
+def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0.05) -> None:
+    """Draw the matrix of differences; a filled cell means that the row is better, not by chance."""
+    plt = _plot()
+    names = sorted({t.a for t in tests} | {t.b for t in tests},
+                   key=lambda n: -found.result(n).value)
+    place = {n: i for i, n in enumerate(names)}
+    gaps = np.full((len(names), len(names)), np.nan)
+    sure = np.zeros_like(gaps, dtype=bool)
+    for t in tests:
+        i, j = place[t.a], place[t.b]
+        gaps[i, j], gaps[j, i] = t.difference, -t.difference
+        sure[i, j] = sure[j, i] = t.corrected < level
+    figure, axes = plt.subplots(figsize=(2.2 + 0.5 * len(names), 1.6 + 0.42 * len(names)))
+    limit = float(np.nanmax(np.abs(gaps))) if len(tests) else 1.0
+    axes.imshow(np.where(sure, gaps, np.nan), cmap="RdBu", vmin=-limit, vmax=limit)
+    for (i, j), gap in np.ndenumerate(gaps):
+        if not np.isnan(gap):
+            axes.text(j, i, f"{100 * gap:+.1f}", ha="center", va="center", fontsize=7,
+                      color="black" if sure[i, j] else "0.6")
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+    labels = [f"{n}  {found.result(n).value:.3f}" for n in names]
+    axes.set_yticks(range(len(names)), labels, fontsize=8)
+    axes.set_title(
+        f"row minus column, x100; coloured: p < {level:g} (PERM-BOTH, Holm)\n{found.protocol.name}",
+        fontsize=9,
+    )
+    _save(figure, path)
+
+
+def intervals(found: Evaluation, path: Path) -> None:
+    """Draw every metric's agreement with its interval."""
+    plt = _plot()
+    results = sorted((r for r in found.results if not r.reason), key=lambda r: r.value)
+    figure, axes = plt.subplots(figsize=(6.4, 0.8 + 0.26 * len(results)))
+    at = np.arange(len(results))
+    values = np.array([r.value for r in results])
+    ends = np.array([[r.value - r.low, r.high - r.value] for r in results]).T
+    axes.errorbar(values, at, xerr=np.nan_to_num(ends), fmt="o", color="#2a5d8f", capsize=2)
+    axes.set_yticks(at, [r.metric for r in results], fontsize=8)
+    axes.set_xlabel(f"{found.protocol.name}, 95 % interval over images", fontsize=8)
+    axes.grid(axis="x", alpha=0.3)
+    _save(figure, path)
+
+
+def curves(
+    lines: dict[str, list[float]], at: Sequence[float], path: Path, x: str, y: str
+) -> None:
+    """Draw one line per metric."""
+    plt = _plot()
+    figure, axes = plt.subplots(figsize=(7.2, 4.2))
+    for number, (name, values) in enumerate(lines.items()):
+        axes.plot(at, values, "-" if number < 10 else "--", marker="o", markersize=3, label=name)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7, ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    _save(figure, path)
+
+
+def dendrogram(names: list[str], steps: Floats, path: Path) -> None:
+    """Draw the tree of which metrics say the same."""
+    plt = _plot()
+    from scipy.cluster import hierarchy
+
+    figure, axes = plt.subplots(figsize=(6.4, 0.8 + 0.24 * len(names)))
+    hierarchy.dendrogram(steps, labels=names, orientation="right", ax=axes, leaf_font_size=8)
+    axes.set_xlabel("1 - Spearman's rho between scores (average linkage)", fontsize=8)
+    _save(figure, path)
+
+
+def heat(
+    rows: list[str], columns: list[str], values: Floats, path: Path, title: str, centre: float
+) -> None:
+    """Draw a table of numbers as a heat map."""
+    plt = _plot()
+    figure, axes = plt.subplots(figsize=(2.6 + 0.62 * len(columns), 1.4 + 0.27 * len(rows)))
+    reach = float(np.nanmax(np.abs(values - centre))) or 1.0
+    axes.imshow(values, cmap="RdBu", vmin=centre - reach, vmax=centre + reach, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7)
+    axes.set_xticks(range(len(columns)), columns, rotation=40, ha="right", fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    axes.set_title(title, fontsize=9)
+    _save(figure, path)

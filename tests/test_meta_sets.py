@@ -1,0 +1,342 @@
+"""Loaders of judgement collections: the real files where present, small made-up ones elsewhere."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.io import savemat
+
+from captious.errors import InputError, UsageError
+from captious.meta import sets
+from captious.meta.judgements import Pairs, Ratings, SystemTable
+from captious.meta.sets import own
+
+# -- the real files --------------------------------------------------------------------------------
+
+
+def test_flickr8k_expert(shared):
+    found = sets.load_ratings("flickr8k-expert", shared / "data")
+    assert found.counts["rows"] == 5822
+    assert found.counts["images"] == 1000
+    kept = found.without_own()
+    assert len(kept.samples) == 5664
+    assert len(kept.judged.values) == 3 * 5664
+    assert kept.counts["left out: caption is its own reference"] == 158
+    # Rows that stay keep their ratings.
+    row = int(np.flatnonzero(~found.own)[100])
+    mine = kept.judged.values[kept.judged.rows == 100]
+    assert mine.tolist() == found.judged.values[found.judged.rows == row].tolist()
+    assert kept.samples[100].caption == found.samples[row].caption
+    assert set(np.diff(kept.samples.offsets)) == {5}
+
+
+def test_flickr8k_crowd(shared):
+    found = sets.load_ratings("flickr8k-cf", shared / "data")
+    assert len(found.samples) == 47830
+    assert len(found.without_own().samples) == 47109
+    assert (found.judged.low, found.judged.high) == (0.0, 1.0)
+
+
+def test_pascal_fixed_and_votes_are_the_same_pairs(shared):
+    fixed = sets.load_ratings("pascal50s", shared / "data")
+    votes = sets.load_ratings("pascal50s-votes", shared / "data")
+    for found in (fixed, votes):
+        assert [found.counts[k] for k in ("HC", "HI", "HM", "MM")] == [1000] * 4
+        assert len(found.samples) == 8000
+    assert set(np.diff(fixed.samples.offsets)) == {5}
+    assert set(np.diff(fixed.pool.offsets)) == {50}
+    assert set(votes.judged.votes.sum(axis=1)) == {10.0, 11.0}
+    label = {}
+    for n in range(4000):
+        a, b = fixed.samples[2 * n], fixed.samples[2 * n + 1]
+        label[fixed.units[2 * n], a.caption, b.caption] = fixed.judged.preference[n]
+    agree = []
+    for n in range(4000):
+        key = (votes.units[2 * n], votes.samples[2 * n].caption, votes.samples[2 * n + 1].caption)
+        if votes.groups[n] == "HI":
+            agree.append(label[key] == votes.judged.preference[n])
+    assert np.mean(agree) > 0.99  # a wrong order of the two sentences would give under .01
+
+
+def test_coco_2015(shared):
+    found = sets.load("coco2015", shared / "data")
+    assert isinstance(found, SystemTable)
+    assert "Human" in found.systems
+    assert np.isnan(found.metrics["c5_CIDEr"][found.systems.index("Random")])
+
+
+# -- names and places --------------------------------------------------------------------------------
+
+
+def test_unknown_set_and_missing_files(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="flickr8k-expert"):
+        sets.card("flickr8k-exprt")
+    with pytest.raises(InputError) as err:
+        sets.load("composite", tmp_path)
+    assert "8k_correctness.csv" in str(err.value)
+    assert "coco_correctness.csv" in str(err.value)
+    monkeypatch.delenv("CAPTIOUS_DATA", raising=False)
+    with pytest.raises(UsageError, match="CAPTIOUS_DATA"):
+        sets.data_root()
+
+
+def test_every_card_is_complete():
+    for name in sets.names():
+        card = sets.card(name)
+        assert card.title
+        assert card.licence
+        assert card.files
+        assert card.counts
+        assert card.traps
+        assert card.get
+
+
+# -- made-up files -------------------------------------------------------------------------------------
+
+
+def _flickr(root, expert):
+    folder = root / "flickr8k"
+    folder.mkdir(parents=True)
+    lines = [f"{i}.jpg#{k}\tcaption {k} of image {i} ." for i in (1, 2) for k in range(5)]
+    (folder / "Flickr8k.token.txt").write_text("\n".join(lines))
+    (folder / "ExpertAnnotations.txt").write_text(expert)
+
+
+def test_flickr_lists_every_kind_of_damage_at_once(tmp_path):
+    _flickr(tmp_path, "\n".join([
+        "1.jpg\t2.jpg#0\t1\t2\t3",
+        "1.jpg\t2.jpg#0\t1\t2\t3",
+        "1.jpg\t9.jpg#0\t1\t2\t3",
+        "7.jpg\t2.jpg#0\t1\t2\t3",
+        "1.jpg\t2.jpg#1\t1\t5\tx",
+        "1.jpg\t2.jpg#1",
+    ]))
+    with pytest.raises(InputError) as err:
+        sets.load("flickr8k-expert", tmp_path)
+    text = str(err.value)
+    for part in ("stand twice", "9.jpg#0", "7.jpg", "outside 1..4", "not numbers", "5 columns"):
+        assert part in text
+    assert "line 6" in text
+
+
+def test_missing_photographs_are_noted_not_fatal(tmp_path):
+    _flickr(tmp_path, "1.jpg\t2.jpg#0\t1\t2\t3\n2.jpg\t2.jpg#0\t4\t4\t4")
+    (tmp_path / "flickr8k/images").mkdir()
+    found = sets.load_ratings("flickr8k-expert", tmp_path)
+    assert "photographs that are not in the image folder: 2" in found.remarks[0]
+    assert found.own.tolist() == [False, True]
+    assert found.samples[0].image == "1.jpg"  # the key stays, CIDEr counts images by it
+
+
+def _cell(text):
+    out = np.empty((1, 1), object)
+    out[0, 0] = np.array([text])
+    return out
+
+
+def _triplets(path, rows):
+    kinds = [("ref", "O"), ("b", "O"), ("c", "O"), ("vote", "O")]
+    data = np.empty((1, len(rows)), dtype=kinds)
+    for i, (a, b, c, vote) in enumerate(rows):
+        data[0, i] = (_cell(a), _cell(b), _cell(c), np.array([[vote]]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    savemat(path, {"triplets": data})
+
+
+def test_abstract50s(tmp_path):
+    rows = [(f"ref {i}", "a b", "c d", 1 if i < 5 else -1) for i in range(6)]
+    rows += [(f"ref {i}", "e f", "g h", -1) for i in range(6)]
+    _triplets(tmp_path / "abstract50s/consensus_abstract.mat", rows)
+    found = sets.load_ratings("abstract50s", tmp_path)
+    assert found.judged.votes.tolist() == [[5.0, 1.0], [0.0, 6.0]]
+    assert found.groups.tolist() == ["HC", "HI"]
+    assert found.samples[0].references == tuple(f"ref {i}" for i in range(6))
+
+
+def _pairs_mat(path, pairs):
+    kinds = [("name", "O"), ("sent1", "O"), ("sent2", "O")]
+    data = np.empty((1, len(pairs)), dtype=kinds)
+    results = np.empty((1, len(pairs)), dtype=[("result", "O")])
+    for i, (image, a, b, votes) in enumerate(pairs):
+        data[0, i] = (np.array([image]), np.array([a]), np.array([b]))
+        results[0, i] = (np.array([votes]),)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    savemat(path, {"new_input": data, "category": np.array([[1] * len(pairs)]),
+                   "result": results})
+
+
+def test_pascal_consensus_file(tmp_path):
+    _pairs_mat(tmp_path / "pascal50s/pair_pascal.mat",
+               [("1.jpg", " a b", "c d ", [1, 1, -1]), ("2.jpg", "e f", "g h", [-1, -1, -1])])
+    rows = [(f"r {i}", "c d", "a b", 1 if i < 40 else -1) for i in range(48)]
+    rows += [(f"s {i}", "g h", "e f", 1 if i < 24 else -1) for i in range(48)]
+    _triplets(tmp_path / "pascal50s/consensus_pascal.mat", rows)
+    found = sets.load_ratings("pascal50s-consensus", tmp_path)
+    assert found.judged.votes.tolist() == [[8.0, 40.0], [24.0, 24.0]]
+    assert found.judged.preference.tolist() == [-1.0, 0.0]
+    assert len(found.samples[0].references) == 48
+    assert found.counts["votes split evenly"] == 1
+
+
+def test_pascal_consensus_that_does_not_join(tmp_path):
+    _pairs_mat(tmp_path / "pascal50s/pair_pascal.mat", [("1.jpg", "a b", "c d", [1])])
+    _triplets(tmp_path / "pascal50s/consensus_pascal.mat",
+              [(f"r {i}", "x", "a b", 1) for i in range(48)])
+    with pytest.raises(InputError, match="not those of the pair"):
+        sets.load("pascal50s-consensus", tmp_path)
+
+
+def test_a_file_that_is_no_matlab_file(tmp_path):
+    path = tmp_path / "abstract50s/consensus_abstract.mat"
+    path.parent.mkdir()
+    path.write_text("not a mat file " * 20)
+    with pytest.raises(InputError, match="MATLAB"):
+        sets.load("abstract50s", tmp_path)
+
+
+def _coco(root):
+    folder = root / "coco"
+    folder.mkdir(parents=True)
+    notes = [{"image_id": i, "id": 10 * i + k, "caption": f"coco caption {k} of {i}."}
+             for i in (5, 6) for k in range(5)]
+    (folder / "captions_val2014.json").write_text(json.dumps({"images": [], "annotations": notes}))
+
+
+AMT = "HITId;Input.image_url;Input.text1;Input.text2;Input.text3;Answer.Q1Answer;" \
+      "Answer.Q2Answer;Answer.Q3Answer"
+
+
+def test_composite_reads_both_shapes_and_takes_the_human_caption_out(tmp_path):
+    _flickr(tmp_path, "1.jpg\t2.jpg#0\t1\t2\t3")
+    _coco(tmp_path)
+    (tmp_path / "flickr30k").mkdir()
+    pq.write_table(
+        pa.table({"image": ["77.jpg"], "split": ["x"], "captions": [["one cap", "two cap"]]}),
+        tmp_path / "flickr30k/captions.parquet",
+    )
+    folder = tmp_path / "composite"
+    folder.mkdir()
+    (folder / "8k_correctness.csv").write_text(
+        AMT + "\nx;http://h/1.jpg;Caption 0 of image 1;m1;m2;5;2;1\n;;;;;;;\n"
+    )
+    (folder / "30k_correctness.csv").write_text("image;h;a;b;s1;s2;s3\np/77.jpg;two cap;m;n;4;3;2")
+    (folder / "coco_correctness.csv").write_text(
+        AMT + "\nx;http://h/COCO_val2014_000000000005.jpg;a new one;m1;m2;5;2;1\n"
+    )
+    found = sets.load_ratings("composite", tmp_path)
+    assert found.judged.values.tolist() == [5, 2, 1, 4, 3, 2, 5, 2, 1]
+    assert np.diff(found.samples.offsets).tolist() == [4, 5, 5, 1, 2, 2, 5, 5, 5]
+    assert found.groups.tolist() == ["8k"] * 3 + ["30k"] * 3 + ["coco"] * 3
+    assert any("lines without an image: 1" in r for r in found.remarks)
+    assert any("not among the references: 1" in r for r in found.remarks)
+
+
+def test_thumb(tmp_path):
+    _coco(tmp_path)
+    (tmp_path / "thumb").mkdir()
+    lines = [
+        {"SYS": "Up-Down", "image": "COCO_val2014_000000000005.jpg", "hyp": "x", "human_score": 4.2},
+        {"SYS": "Human", "image": "COCO_val2014_000000000005.jpg",
+         "hyp": "Coco caption 3 of 5", "human_score": 5.0},
+    ]
+    (tmp_path / "thumb/mscoco_THumB-1.0.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = sets.load_ratings("thumb", tmp_path)
+    assert found.judged.values.tolist() == [4.2, 5.0]
+    assert np.diff(found.samples.offsets).tolist() == [4, 4]  # the person's caption is taken out
+
+
+def test_polaris_reads_lists_without_running_them(tmp_path):
+    (tmp_path / "polaris").mkdir()
+    path = tmp_path / "polaris/polaris_test.csv"
+    path.write_text("mt,refs,score,imgid\n\"a, b\",\"['r 1', \"\"it's r\"\"]\",0.75,1.jpg\n")
+    found = sets.load_ratings("polaris", tmp_path)
+    assert found.samples[0].references == ("r 1", "it's r")
+    assert found.judged.values.tolist() == [0.75]
+    path.write_text("mt,refs,score,imgid\na,\"__import__('os')\",0.75,1.jpg\nb,['x'],7,2.jpg\n")
+    with pytest.raises(InputError) as err:
+        sets.load("polaris", tmp_path)
+    assert "not a list of texts" in str(err.value)
+    assert "outside 0..1" in str(err.value)
+
+
+def test_cxc(tmp_path):
+    _coco(tmp_path)
+    (tmp_path / "cxc").mkdir()
+    (tmp_path / "cxc/sits_val.csv").write_text(
+        "caption,image,agg_score,sampling_method\n"
+        "COCO_val2014:sentid:51,COCO_val2014_000000000005.jpg,4.5,c2i_original\n"
+        "COCO_val2014:sentid:51,COCO_val2014_000000000006.jpg,1.5,c2i_intrasim\n"
+    )
+    (tmp_path / "cxc/sts_val.csv").write_text(
+        "caption1,caption2,agg_score,sampling_method\n"
+        "COCO_val2014:sentid:51,COCO_val2014:sentid:62,2.5,c2c_isim\n"
+    )
+    found = sets.load_ratings("cxc-sits", tmp_path)
+    assert np.diff(found.samples.offsets).tolist() == [4, 5]
+    assert sets.load_ratings("cxc-sts", tmp_path).samples[0].references == (
+        "coco caption 2 of 6.",)
+
+
+def test_foil(tmp_path):
+    _coco(tmp_path)
+    (tmp_path / "foil").mkdir()
+    notes = [
+        {"id": 52, "image_id": 5, "caption": "coco caption 2 of 5.", "foil": False},
+        {"id": 52, "image_id": 5, "caption": "coco cat 2 of 5.", "foil": True,
+         "target_word": "caption", "foil_word": "cat"},
+    ]
+    path = tmp_path / "foil/foilv1.0_test_2017.json"
+    path.write_text(json.dumps({"annotations": notes}))
+    found = sets.load_ratings("foil", tmp_path)
+    assert isinstance(found.judged, Pairs)
+    assert found.judged.preference.tolist() == [1.0]
+    assert len(found.samples[0].references) == 4
+    path.write_text(json.dumps({"annotations": notes[1:]}))
+    with pytest.raises(InputError, match="correct caption is missing"):
+        sets.load("foil", tmp_path)
+
+
+# -- a user's own file ---------------------------------------------------------------------------------
+
+
+def test_own_ratings(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    rows = [{"caption": "a dog", "references": ["a dog .", "x"], "rating": [1, 3], "image": "i"},
+            {"caption": "a cat", "references": ["a dog"], "rating": 2}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = own.load(path)
+    assert isinstance(found.judged, Ratings)
+    assert found.judged.values.tolist() == [1.0, 3.0, 2.0]
+    assert found.own.tolist() == [True, False]
+
+
+def test_own_pairs_and_rankings(tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("caption_a,caption_b,ref_1,preferred,group\na,b,r,a,x\nc,d,r,tie,y\n")
+    found = own.load(pairs)
+    assert found.judged.preference.tolist() == [1.0, 0.0]
+    assert found.groups.tolist() == ["x", "y"]
+    ranks = tmp_path / "ranks.csv"
+    ranks.write_text("caption,item,rank,references\na,1,1,r\nb,1,3,r\nc,1,2,r\n")
+    found = own.load(ranks)
+    assert found.counts["pairs"] == 3
+    assert found.judged.preference.tolist() == [1.0, 1.0, -1.0]
+
+
+def test_own_file_lists_all_that_is_wrong(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps([
+        {"caption": 3, "rating": "x", "references": ["r"]},
+        {"caption": "a", "rating": 1, "references": 5},
+    ]))
+    with pytest.raises(InputError) as err:
+        own.load(path)
+    for part in ("caption is not text", "ratings that are not numbers", "not a list of texts"):
+        assert part in str(err.value)
+    path.write_text(json.dumps([{"text": "a"}]))
+    with pytest.raises(InputError, match="neither of ratings"):
+        own.load(path)
