@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
+from captious import assets
 from captious.evidence.objects import ObjectStore, union
 from captious.metrics.vifidel import Vifidel
 from captious.metrics.vifidel_combined import VifidelCider, VifidelLm
@@ -97,7 +97,7 @@ def systems(vectors: str, stores: dict[str, ObjectStore]):
     yield "VIFIDEL gold, paper", "VIFIDEL gold", Vifidel("paper", vectors), gold, 0
     yield "VIFIDEL gold, release", "VIFIDEL gold", Vifidel("release", vectors), gold, 0
     yield "VIFIDEL+CIDEr gold", "VIFIDEL+CIDEr", VifidelCider(vectors=vectors), gold, 0
-    if find_spec("captious.metrics.lm"):
+    if "lm-coco" in assets.known() and not VifidelLm(vectors=vectors).missing():
         yield "VIFIDEL+LM gold", "VIFIDEL+LM", VifidelLm(vectors=vectors), gold, 0
     yield "WMD best", "WMD_best", Wmd(vectors=vectors), None, 0
     yield "WMD worst", "WMD_worst", Wmd(vectors=vectors), None, 1
@@ -106,17 +106,22 @@ def systems(vectors: str, stores: dict[str, ObjectStore]):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--objects", type=Path, help="detections of `captious detect`")
+    parser.add_argument("--threshold", type=float, default=0.3, help="least confidence")
     parser.add_argument("--vectors", default=DEFAULT, help="name or path of word vectors")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     pairs = Pairs()
     stores = {"gold": ObjectStore.read(DATA / "pascal50s_voc_objects.json")}
     if options.objects:
-        stores["detector"] = ObjectStore.read(options.objects)
+        stores["detector"] = ObjectStore.read(options.objects, threshold=options.threshold)
         stores["gold + detector"] = union([stores["gold"], stores["detector"]])
-    edge, gap = ("| ", " | ") if options.markdown else ("", "  ")
+    edge, gap, end = ("| ", " | ", " |") if options.markdown else ("", "  ", "")
     print(f"vectors {open_vectors(options.vectors).signature}; ours [95% interval] (paper)\n")
-    print(edge + gap.join([f"{'metric':<22}", "refs", *(f"{g:<22}" for g in GROUPS), "left out"]))
+    print(
+        edge
+        + gap.join([f"{'metric':<23}", "refs", *(f"{g:<27}" for g in GROUPS), "left out"])
+        + end
+    )
     if options.markdown:
         print("|---" * (len(GROUPS) + 3) + "|")
     for title, name, metric, store, column in systems(options.vectors, stores):
@@ -130,8 +135,8 @@ def main() -> None:
                 told = paper(name, count, group)
                 cells.append(f"{value:.3f} [{low:.3f}, {high:.3f}] ({told})")
             lost = str(int(np.isnan(credit).sum()))
-            row = [f"{title:<22}", f"{count:>4}", *(f"{c:<22}" for c in cells), lost]
-            print(edge + gap.join(row), flush=True)
+            row = [f"{title:<23}", f"{count:>4}", *(f"{c:<27}" for c in cells), lost]
+            print(edge + gap.join(row) + end, flush=True)
 
 
 if __name__ == "__main__":

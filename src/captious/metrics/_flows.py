@@ -79,8 +79,8 @@ class Flow:
         scale = 240.0
         left_at = _stack(self.left_mass, scale, gap, top)
         right_at = _stack(self.right_mass, scale, gap, top)
-        height = int(max(left_at[-1] + self.left_mass[-1] * scale,
-                         right_at[-1] + self.right_mass[-1] * scale)) + 20  # fmt: skip
+        height = int(max(_bottom(left_at, self.left_mass, scale),
+                         _bottom(right_at, self.right_mass, scale))) + 10  # fmt: skip
         out = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" font-family="sans-serif" font-size="13" role="img">'
@@ -108,6 +108,10 @@ class Flow:
         out.extend(_boxes(self.left, left_at, self.left_mass * scale, 0, box))
         out.extend(_boxes(self.right, right_at, self.right_mass * scale, width - box, box))
         return "".join([*out, "</svg>"])
+
+
+def _bottom(tops: list[float], masses: Floats, scale: float) -> float:
+    return tops[-1] + max(float(masses[-1]) * scale, 16.0)
 
 
 def _stack(masses: Floats, scale: float, gap: int, top: int) -> list[float]:
