@@ -40,10 +40,11 @@ from captious.errors import UsageError
 from captious.metrics._flows import Flow
 from captious.metrics._importance import Importance
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.text import bags, transport
+from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
 from captious.types import CaptionSet, Ints, Sample
 
+_TOKENIZER = tokenizers.get("words")
 _PROFILES: dict[str, dict[str, Any]] = {
     "measured": {"power": 1.0, "unit": True, "counts": False, "labels": "phrase"},
     "paper": {"power": 2.0, "unit": True, "counts": True, "labels": "phrase"},
@@ -144,7 +145,7 @@ class Vifidel(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with their checksum, and what the profile decided."""
-        parts = {"vectors": open_vectors(self.vectors).signature, "tok": "words2"}
+        parts = {"vectors": open_vectors(self.vectors).signature, "tok": _TOKENIZER.signature}
         parts["power"] = f"{self.resolved('power'):g}"
         parts["labels"] = self.resolved("labels")
         for name in ("unit", "counts"):
@@ -172,7 +173,7 @@ class _Task:
     @classmethod
     def of(cls, metric: Vifidel, samples: CaptionSet) -> _Task:
         table = open_vectors(metric.vectors)
-        words = bags.of_pool(samples.pool, table, metric.stop, "words")
+        words = bags.of_pool(samples.pool, table, metric.stop, _TOKENIZER.name)
         label_set, sets = _label_sets(samples)
         seen = bags.of_labels(
             [s or () for s in sets],

@@ -26,7 +26,7 @@ import numpy as np
 from captious import assets
 from captious.metrics._flows import Flow
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.text import bags, transport
+from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, open_vectors
 from captious.types import CaptionSet, Sample
 
@@ -119,8 +119,11 @@ class Wmd(Metric):
         return Explanation(text, data, flow.as_svg("caption", "closest reference"))
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Name the vectors with dimensions and checksum."""
-        return {"vectors": open_vectors(self.vectors).signature}
+        """Name the vectors with dimensions and checksum, and the tokeniser's version."""
+        return {
+            "vectors": open_vectors(self.vectors).signature,
+            "tokenizer": tokenizers.get(self.tokenizer).signature,
+        }
 
 
 def _notes(words: bags.Bags, samples: CaptionSet) -> dict[str, int]:
