@@ -15,7 +15,7 @@ from captious.meta import sets
 from captious.meta.judgements import Pairs, Ratings, SystemTable
 from captious.meta.sets import own
 
-# -- the real files --------------------------------------------------------------------------------
+# -- the real files --------------------------------------------- ---
 
 
 def test_flickr8k_expert(shared):
@@ -69,7 +69,7 @@ def test_coco_2015(shared):
     assert np.isnan(found.metrics["c5_CIDEr"][found.systems.index("Random")])
 
 
-# -- names and places --------------------------------------------------------------------------------
+# -- names and places ------------------------------------------- ---
 
 
 def test_unknown_set_and_missing_files(tmp_path, monkeypatch):
@@ -95,7 +95,7 @@ def test_every_card_is_complete():
         assert card.get
 
 
-# -- made-up files -------------------------------------------------------------------------------------
+# -- made-up files ---------------------------------------------- ---
 
 
 def _flickr(root, expert):
@@ -107,14 +107,19 @@ def _flickr(root, expert):
 
 
 def test_flickr_lists_every_kind_of_damage_at_once(tmp_path):
-    _flickr(tmp_path, "\n".join([
-        "1.jpg\t2.jpg#0\t1\t2\t3",
-        "1.jpg\t2.jpg#0\t1\t2\t3",
-        "1.jpg\t9.jpg#0\t1\t2\t3",
-        "7.jpg\t2.jpg#0\t1\t2\t3",
-        "1.jpg\t2.jpg#1\t1\t5\tx",
-        "1.jpg\t2.jpg#1",
-    ]))
+    _flickr(
+        tmp_path,
+        "\n".join(
+            [
+                "1.jpg\t2.jpg#0\t1\t2\t3",
+                "1.jpg\t2.jpg#0\t1\t2\t3",
+                "1.jpg\t9.jpg#0\t1\t2\t3",
+                "7.jpg\t2.jpg#0\t1\t2\t3",
+                "1.jpg\t2.jpg#1\t1\t5\tx",
+                "1.jpg\t2.jpg#1",
+            ]
+        ),
+    )
     with pytest.raises(InputError) as err:
         sets.load("flickr8k-expert", tmp_path)
     text = str(err.value)
@@ -165,13 +170,14 @@ def _pairs_mat(path, pairs):
         data[0, i] = (np.array([image]), np.array([a]), np.array([b]))
         results[0, i] = (np.array([votes]),)
     path.parent.mkdir(parents=True, exist_ok=True)
-    savemat(path, {"new_input": data, "category": np.array([[1] * len(pairs)]),
-                   "result": results})
+    savemat(path, {"new_input": data, "category": np.array([[1] * len(pairs)]), "result": results})
 
 
 def test_pascal_consensus_file(tmp_path):
-    _pairs_mat(tmp_path / "pascal50s/pair_pascal.mat",
-               [("1.jpg", " a b", "c d ", [1, 1, -1]), ("2.jpg", "e f", "g h", [-1, -1, -1])])
+    _pairs_mat(
+        tmp_path / "pascal50s/pair_pascal.mat",
+        [("1.jpg", " a b", "c d ", [1, 1, -1]), ("2.jpg", "e f", "g h", [-1, -1, -1])],
+    )
     rows = [(f"r {i}", "c d", "a b", 1 if i < 40 else -1) for i in range(48)]
     rows += [(f"s {i}", "g h", "e f", 1 if i < 24 else -1) for i in range(48)]
     _triplets(tmp_path / "pascal50s/consensus_pascal.mat", rows)
@@ -184,8 +190,9 @@ def test_pascal_consensus_file(tmp_path):
 
 def test_pascal_consensus_that_does_not_join(tmp_path):
     _pairs_mat(tmp_path / "pascal50s/pair_pascal.mat", [("1.jpg", "a b", "c d", [1])])
-    _triplets(tmp_path / "pascal50s/consensus_pascal.mat",
-              [(f"r {i}", "x", "a b", 1) for i in range(48)])
+    _triplets(
+        tmp_path / "pascal50s/consensus_pascal.mat", [(f"r {i}", "x", "a b", 1) for i in range(48)]
+    )
     with pytest.raises(InputError, match="not those of the pair"):
         sets.load("pascal50s-consensus", tmp_path)
 
@@ -201,13 +208,18 @@ def test_a_file_that_is_no_matlab_file(tmp_path):
 def _coco(root):
     folder = root / "coco"
     folder.mkdir(parents=True)
-    notes = [{"image_id": i, "id": 10 * i + k, "caption": f"coco caption {k} of {i}."}
-             for i in (5, 6) for k in range(5)]
+    notes = [
+        {"image_id": i, "id": 10 * i + k, "caption": f"coco caption {k} of {i}."}
+        for i in (5, 6)
+        for k in range(5)
+    ]
     (folder / "captions_val2014.json").write_text(json.dumps({"images": [], "annotations": notes}))
 
 
-AMT = "HITId;Input.image_url;Input.text1;Input.text2;Input.text3;Answer.Q1Answer;" \
-      "Answer.Q2Answer;Answer.Q3Answer"
+AMT = (
+    "HITId;Input.image_url;Input.text1;Input.text2;Input.text3;Answer.Q1Answer;"
+    "Answer.Q2Answer;Answer.Q3Answer"
+)
 
 
 def test_composite_reads_both_shapes_and_takes_the_human_caption_out(tmp_path):
@@ -239,9 +251,18 @@ def test_thumb(tmp_path):
     _coco(tmp_path)
     (tmp_path / "thumb").mkdir()
     lines = [
-        {"SYS": "Up-Down", "image": "COCO_val2014_000000000005.jpg", "hyp": "x", "human_score": 4.2},
-        {"SYS": "Human", "image": "COCO_val2014_000000000005.jpg",
-         "hyp": "Coco caption 3 of 5", "human_score": 5.0},
+        {
+            "SYS": "Up-Down",
+            "image": "COCO_val2014_000000000005.jpg",
+            "hyp": "x",
+            "human_score": 4.2,
+        },
+        {
+            "SYS": "Human",
+            "image": "COCO_val2014_000000000005.jpg",
+            "hyp": "Coco caption 3 of 5",
+            "human_score": 5.0,
+        },
     ]
     (tmp_path / "thumb/mscoco_THumB-1.0.jsonl").write_text("\n".join(map(json.dumps, lines)))
     found = sets.load_ratings("thumb", tmp_path)
@@ -252,7 +273,7 @@ def test_thumb(tmp_path):
 def test_polaris_reads_lists_without_running_them(tmp_path):
     (tmp_path / "polaris").mkdir()
     path = tmp_path / "polaris/polaris_test.csv"
-    path.write_text("mt,refs,score,imgid\n\"a, b\",\"['r 1', \"\"it's r\"\"]\",0.75,1.jpg\n")
+    path.write_text('mt,refs,score,imgid\n"a, b","[\'r 1\', ""it\'s r""]",0.75,1.jpg\n')
     found = sets.load_ratings("polaris", tmp_path)
     assert found.samples[0].references == ("r 1", "it's r")
     assert found.judged.values.tolist() == [0.75]
@@ -277,8 +298,7 @@ def test_cxc(tmp_path):
     )
     found = sets.load_ratings("cxc-sits", tmp_path)
     assert np.diff(found.samples.offsets).tolist() == [4, 5]
-    assert sets.load_ratings("cxc-sts", tmp_path).samples[0].references == (
-        "coco caption 2 of 6.",)
+    assert sets.load_ratings("cxc-sts", tmp_path).samples[0].references == ("coco caption 2 of 6.",)
 
 
 def test_foil(tmp_path):
@@ -286,8 +306,14 @@ def test_foil(tmp_path):
     (tmp_path / "foil").mkdir()
     notes = [
         {"id": 52, "image_id": 5, "caption": "coco caption 2 of 5.", "foil": False},
-        {"id": 52, "image_id": 5, "caption": "coco cat 2 of 5.", "foil": True,
-         "target_word": "caption", "foil_word": "cat"},
+        {
+            "id": 52,
+            "image_id": 5,
+            "caption": "coco cat 2 of 5.",
+            "foil": True,
+            "target_word": "caption",
+            "foil_word": "cat",
+        },
     ]
     path = tmp_path / "foil/foilv1.0_test_2017.json"
     path.write_text(json.dumps({"annotations": notes}))
@@ -300,13 +326,15 @@ def test_foil(tmp_path):
         sets.load("foil", tmp_path)
 
 
-# -- a user's own file ---------------------------------------------------------------------------------
+# -- a user's own file ------------------------------------------ ---
 
 
 def test_own_ratings(tmp_path):
     path = tmp_path / "mine.jsonl"
-    rows = [{"caption": "a dog", "references": ["a dog .", "x"], "rating": [1, 3], "image": "i"},
-            {"caption": "a cat", "references": ["a dog"], "rating": 2}]
+    rows = [
+        {"caption": "a dog", "references": ["a dog .", "x"], "rating": [1, 3], "image": "i"},
+        {"caption": "a cat", "references": ["a dog"], "rating": 2},
+    ]
     path.write_text("\n".join(map(json.dumps, rows)))
     found = own.load(path)
     assert isinstance(found.judged, Ratings)
@@ -329,10 +357,14 @@ def test_own_pairs_and_rankings(tmp_path):
 
 def test_own_file_lists_all_that_is_wrong(tmp_path):
     path = tmp_path / "bad.json"
-    path.write_text(json.dumps([
-        {"caption": 3, "rating": "x", "references": ["r"]},
-        {"caption": "a", "rating": 1, "references": 5},
-    ]))
+    path.write_text(
+        json.dumps(
+            [
+                {"caption": 3, "rating": "x", "references": ["r"]},
+                {"caption": "a", "rating": 1, "references": 5},
+            ]
+        )
+    )
     with pytest.raises(InputError) as err:
         own.load(path)
     for part in ("caption is not text", "ratings that are not numbers", "not a list of texts"):

@@ -14,13 +14,18 @@ from typing import Any
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "data", help="judgement sets: what is here, how to get the rest",
+        "data",
+        help="judgement sets: what is here, how to get the rest",
         description="List the collections of human judgements that captious reads. With names, "
         "print their data cards; --check reads and joins them.",
     )
     parser.add_argument("names", nargs="*", metavar="SET", help="print these cards")
-    parser.add_argument("--data", type=Path, metavar="FOLDER",
-                        help="folder of the judgement sets (default: $CAPTIOUS_DATA)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the judgement sets (default: $CAPTIOUS_DATA)",
+    )
     parser.add_argument("--check", action="store_true", help="read and join what is here")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.set_defaults(run=run)
@@ -49,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
                 found = sets.load(name, root)
                 entry["read"] = (
                     found.counts | {"remarks": list(found.remarks)}
-                    if isinstance(found, JudgementSet) else {"systems": len(found.systems)}
+                    if isinstance(found, JudgementSet)
+                    else {"systems": len(found.systems)}
                 )
             except InputError as err:
                 entry["problems"] = err.problems

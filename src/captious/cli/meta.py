@@ -15,31 +15,63 @@ from captious.io import files
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "meta", help="agreement of metrics with human judgements",
+        "meta",
+        help="agreement of metrics with human judgements",
         description="Score judged captions and measure the agreement with people under a named "
         "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. A "
         "function of your own goes through the same harness: captious meta my_metric.py:score",
     )
-    parser.add_argument("metrics", nargs="*", metavar="METRIC", default=[],
-                        help="metrics, file.py:function, or 'all' (default: all)")
-    parser.add_argument("--set", "-s", dest="judged", default="flickr8k-expert", metavar="NAME",
-                        help="judgement set, or a file of your own judgements "
-                        "(default: %(default)s; `captious data` lists them)")
-    parser.add_argument("--protocol", "-p", metavar="NAME",
-                        help="e.g. flickr8k-expert/tau-b-mean; --list shows them")
+    parser.add_argument(
+        "metrics",
+        nargs="*",
+        metavar="METRIC",
+        default=[],
+        help="metrics, file.py:function, or 'all' (default: all)",
+    )
+    parser.add_argument(
+        "--set",
+        "-s",
+        dest="judged",
+        default="flickr8k-expert",
+        metavar="NAME",
+        help="judgement set, or a file of your own judgements "
+        "(default: %(default)s; `captious data` lists them)",
+    )
+    parser.add_argument(
+        "--protocol",
+        "-p",
+        metavar="NAME",
+        help="e.g. flickr8k-expert/tau-b-mean; --list shows them",
+    )
     add_places(parser)
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
-    parser.add_argument("--tests", action="store_true",
-                        help="test every pair of metrics (permutation on both, Holm)")
-    parser.add_argument("--trials", type=int, default=1000, metavar="N",
-                        help="bootstrap draws and permutations (default: 1000; 0: no intervals)")
-    parser.add_argument("--diagnose", action="store_true",
-                        help="agreement by caption length and by how far judges agree; "
-                        "correlation between the metrics")
-    parser.add_argument("--picture", type=Path, metavar="FILE",
-                        help="write a matrix of who beats whom (.svg, .png, .pdf)")
-    parser.add_argument("--format", "-f", choices=["text", "markdown", "csv", "json"],
-                        default="text")
+    parser.add_argument(
+        "--tests",
+        action="store_true",
+        help="test every pair of metrics (permutation on both, Holm)",
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="bootstrap draws and permutations (default: 1000; 0: no intervals)",
+    )
+    parser.add_argument(
+        "--diagnose",
+        action="store_true",
+        help="agreement by caption length and by how far judges agree; "
+        "correlation between the metrics",
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="write a matrix of who beats whom (.svg, .png, .pdf)",
+    )
+    parser.add_argument(
+        "--format", "-f", choices=["text", "markdown", "csv", "json"], default="text"
+    )
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write here")
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -47,13 +79,26 @@ def add_parser(subs: Any) -> None:
 
 def add_places(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where judgements, labels and features lie."""
-    parser.add_argument("--data", type=Path, metavar="FOLDER",
-                        help="folder of the judgement sets (default: $CAPTIOUS_DATA)")
-    parser.add_argument("--objects", type=Path, metavar="FILE",
-                        help="object labels of the images, for label metrics")
-    parser.add_argument("--regions", type=Path, metavar="STORE", help="region features of the images")
-    parser.add_argument("--no-store", action="store_true",
-                        help="compute all scores anew, keep none in the cache folder")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the judgement sets (default: $CAPTIOUS_DATA)",
+    )
+    parser.add_argument(
+        "--objects",
+        type=Path,
+        metavar="FILE",
+        help="object labels of the images, for label metrics",
+    )
+    parser.add_argument(
+        "--regions", type=Path, metavar="STORE", help="region features of the images"
+    )
+    parser.add_argument(
+        "--no-store",
+        action="store_true",
+        help="compute all scores anew, keep none in the cache folder",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +109,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.list:
         for p in protocols.PROTOCOLS.values():
-            sys.stdout.write(f"{p.name}: {p.describe()}" + (f" [{p.used_by}]" * bool(p.used_by)) + "\n")
+            sys.stdout.write(
+                f"{p.name}: {p.describe()}" + (f" [{p.used_by}]" * bool(p.used_by)) + "\n"
+            )
         return 0
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
@@ -101,6 +148,7 @@ def judgements(args: argparse.Namespace) -> Any:
     """Load the judgement set that the options name, with object labels if given."""
     from captious.meta import sets
     from captious.meta.judgements import JudgementSet
+    from captious.meta.reproduce import labelled
     from captious.meta.sets import own
 
     path = Path(args.judged)
@@ -115,25 +163,4 @@ def judgements(args: argparse.Namespace) -> Any:
                 "`captious reproduce bert_tbr table1` correlates them with the judgements"
             )
         judged = found
-    return with_objects(judged, args.objects)
-
-
-def with_objects(judged: Any, path: Path | None) -> Any:
-    """Give every caption the labels of its image from a file."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from captious.evidence.objects import ObjectStore
-
-    if path is None:
-        return judged
-    store = ObjectStore.read(path)
-
-    def labelled(samples: Any) -> Any:
-        objects = np.empty(len(samples), object)
-        objects[:] = [None if i is None else store.labels(i) for i in samples.images]
-        return replace(samples, objects=objects)
-
-    pool = None if judged.pool is None else labelled(judged.pool)
-    return replace(judged, samples=labelled(judged.samples), pool=pool)
+    return labelled(judged, args.objects)

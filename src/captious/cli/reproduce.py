@@ -16,23 +16,39 @@ from captious.io import files
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
-        "reproduce", help="tables of the papers, printed beside recomputed",
+        "reproduce",
+        help="tables of the papers, printed beside recomputed",
         description="Recompute a table or figure of one of the five papers. Examples: captious "
         "reproduce tiger table1; captious reproduce all -o docs/results.md. Without names, the "
         "tables and figures are listed.",
     )
-    parser.add_argument("paper", nargs="?", metavar="PAPER",
-                        help="tiger, composite, bert_tbr, vilbertscore, vifidel, or all")
+    parser.add_argument(
+        "paper",
+        nargs="?",
+        metavar="PAPER",
+        help="tiger, composite, bert_tbr, vilbertscore, vifidel, or all",
+    )
     parser.add_argument("table", nargs="?", metavar="TABLE", help="e.g. table1, figure5")
     add_places(parser)
-    parser.add_argument("--only", action="store_true",
-                        help="the paper's rows only, no other metrics of captious")
-    parser.add_argument("--trials", type=int, default=1000, metavar="N",
-                        help="bootstrap draws and permutations of `all` (default: 1000)")
+    parser.add_argument(
+        "--only", action="store_true", help="the paper's rows only, no other metrics of captious"
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="bootstrap draws and permutations of `all` (default: 1000)",
+    )
     parser.add_argument("--format", "-f", choices=["text", "markdown"], default=None)
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves of a figure")
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE",
-                        help="write here; for `all`, pictures go into pictures/ beside it")
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="write here; for `all`, pictures go into pictures/ beside it",
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -51,8 +67,11 @@ def run(args: argparse.Namespace) -> int:
     format = args.format or ("markdown" if args.output else "text")
     with _options.active(args):
         bench = reproduce.Bench(
-            sets.data_root(args.data), args.objects, extras=not args.only,
-            resamples=args.trials if args.paper == "all" else 0, store=not args.no_store,
+            sets.data_root(args.data),
+            args.objects,
+            extras=not args.only,
+            resamples=args.trials if args.paper == "all" else 0,
+            store=not args.no_store,
         )
         if args.paper == "all":
             from captious.meta import results

@@ -36,7 +36,10 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 
 MEASURES: dict[str, Callable[[npt.ArrayLike, npt.ArrayLike], float]] = {
-    "tau-b": kendall_b, "tau-c": kendall_c, "rho": spearman, "r": pearson,
+    "tau-b": kendall_b,
+    "tau-c": kendall_c,
+    "rho": spearman,
+    "r": pearson,
 }
 
 
@@ -101,12 +104,12 @@ def ceiling(judged: JudgementSet) -> dict[str, float]:
     out: dict[str, float] = {}
     for name in ("tau-b", "tau-c", "rho", "r"):
         measure = MEASURES[name]
-        out[f"{name}, pairs of judges"] = float(np.mean(
-            [measure(full[:, a], full[:, b]) for a, b in combinations(judges, 2)]
-        ))
-        out[f"{name}, one judge against the mean of the others"] = float(np.mean(
-            [measure(full[:, a], np.delete(full, a, axis=1).mean(axis=1)) for a in judges]
-        ))
+        out[f"{name}, pairs of judges"] = float(
+            np.mean([measure(full[:, a], full[:, b]) for a, b in combinations(judges, 2)])
+        )
+        out[f"{name}, one judge against the mean of the others"] = float(
+            np.mean([measure(full[:, a], np.delete(full, a, axis=1).mean(axis=1)) for a in judges])
+        )
     return out
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,7 @@ import numpy as np
 from captious import registry
 from captious.engine.run import run
 from captious.errors import InputError, UsageError
-from captious.meta import agreement, robustness, sets
-from captious.meta.evaluate import mean_rating
+from captious.meta import agreement, robustness, sets, tiger_analyses
 from captious.meta.judgements import Checks, JudgementSet, Ratings, SystemTable
 from captious.meta.papers import reported
 from captious.meta.reproduce import Bench
@@ -23,8 +24,17 @@ from captious.types import CaptionSet
 
 SWEEP = (0, 1, 5, 10, 20, 30, 40, 50)
 SWEPT = ("bleu", "rouge_l", "meteor", "cider_d(by='row')", "spice", "wmd", "vifidel", "tiger")
-_SWEPT_COLUMNS = ("bleu_1", "bleu_4", "rouge_l", "meteor", "cider_d(by='row')", "spice", "wmd",
-                  "vifidel", "tiger")
+_SWEPT_COLUMNS = (
+    "bleu_1",
+    "bleu_4",
+    "rouge_l",
+    "meteor",
+    "cider_d(by='row')",
+    "spice",
+    "wmd",
+    "vifidel",
+    "tiger",
+)
 
 
 @dataclass(frozen=True)
@@ -77,21 +87,18 @@ def _left_out(why: dict[str, str]) -> list[str]:
 def score_groups(bench: Bench) -> Analysis:
     """TIGEr, Figure 4: mean score of the captions that people gave each rating."""
     judged = bench.judged("flickr8k-expert").without_own()
-    ratings = _ratings(judged)
+    table = agreement.rating_matrix(_ratings(judged), len(judged.samples))
     specs, why = usable()
-    levels = np.unique(ratings.values)
+    levels = np.unique(table)
     cells = [["metric", *(f"rated {v:g}" for v in levels), "rises throughout"]]
-    for spec in specs:
-        for name, scores in bench.scorer(spec)(judged.samples).items():
-            if scores.reason:
-                why[name] = short(scores.reason)
-                continue
-            x = scores.values[ratings.rows]
-            means = [float(np.nanmean(x[ratings.values == v])) for v in levels]
-            rises = all(a < b for a, b in zip(means, means[1:], strict=False))
-            cells.append([name, *(f"{m:.4f}" for m in means), "yes" if rises else "no"])
+    for name, scores in bench.columns(specs, judged.samples, why).items():
+        found = tiger_analyses.means_by_rating(scores, table)
+        means = [found[v][0] for v in levels]
+        rises = all(a < b for a, b in pairwise(means))
+        cells.append([name, *(f"{m:.4f}" for m in means), "yes" if rises else "no"])
     return Analysis(
-        "TIGEr, Figure 4: mean score by human rating (Flickr8k-Expert)", cells,
+        "TIGEr, Figure 4: mean score by human rating (Flickr8k-Expert)",
+        cells,
         ["every rating is an observation; the figure has no printed numbers", *_left_out(why)],
     )
 
@@ -99,27 +106,25 @@ def score_groups(bench: Bench) -> Analysis:
 def error_groups(bench: Bench) -> Analysis:
     """TIGEr, Appendix A.1: captions sorted by score into groups as large as the human ones."""
     judged = bench.judged("flickr8k-expert").without_own()
-    rows, mean = mean_rating(_ratings(judged))
-    human = np.floor(mean + 0.5).astype(int)
-    levels, counts = np.unique(human, return_counts=True)
+    table = agreement.rating_matrix(_ratings(judged), len(judged.samples))
     specs, why = usable()
-    gaps = list(range(int(levels[0] - levels[-1]), int(levels[-1] - levels[0]) + 1))
+    gaps = list(range(-3, 4))
     cells = [["metric", *(f"{g:+d}" if g else "0" for g in gaps), "mean |gap|"]]
-    for spec in specs:
-        for name, scores in bench.scorer(spec)(judged.samples).items():
-            x = scores.values[rows]
-            if scores.reason or np.isnan(x).any():
-                why[name] = short(scores.reason or "some captions have no score")
-                continue
-            group = np.empty(len(x), int)
-            group[np.argsort(x, kind="stable")] = np.repeat(levels, counts)
-            gap = group - human
-            shares = [float((gap == g).mean()) for g in gaps]
-            cells.append([name, *(f"{s:.3f}" for s in shares), f"{np.abs(gap).mean():.3f}"])
+    for name, scores in bench.columns(specs, judged.samples, why).items():
+        if np.isnan(scores).any():
+            why[name] = "some captions have no score"
+            continue
+        found = tiger_analyses.rating_errors(scores, table)
+        total = sum(found.values())
+        mean = sum(abs(g) * n for g, n in found.items()) / total
+        cells.append([name, *(f"{found.get(g, 0) / total:.3f}" for g in gaps), f"{mean:.3f}"])
     return Analysis(
-        "TIGEr, Appendix A.1: group of the metric minus human group (Flickr8k-Expert)", cells,
-        ["human group: mean of three ratings, rounded half up; equal scores keep file order",
-         *_left_out(why)],
+        "TIGEr, Appendix A.1: group of the metric minus human group (Flickr8k-Expert)",
+        cells,
+        [
+            "human group: mean of three ratings, rounded half up; equal scores keep file order",
+            *_left_out(why),
+        ],
     )
 
 
@@ -145,15 +150,53 @@ def reference_sweep(bench: Bench, sizes: tuple[int, ...] = SWEEP) -> Analysis:
             lines[column] = curve
             cells.append(row)
     return Analysis(
-        "Reference sweep on PASCAL-50S (TIGEr Figure 5, VIFIDEL Figure 4)", cells,
-        ["ties count half; references drawn per image from its 50: mean of 5 draws for 1 and 5 "
-         "references, one draw above", *_left_out(why)],
-        lines, tuple(map(float, sizes)), ("references", "accuracy on MM"),
+        "Reference sweep on PASCAL-50S (TIGEr Figure 5, VIFIDEL Figure 4)",
+        cells,
+        [
+            "ties count half; references drawn per image from its 50: mean of 5 draws for 1 and 5 "
+            "references, one draw above",
+            *_left_out(why),
+        ],
+        lines,
+        tuple(map(float, sizes)),
+        ("references", "accuracy on MM"),
     )
 
 
-def sensitivity(bench: Bench, images: int = 1000) -> Analysis:
-    """TIGEr, Figure 7 and our robustness suite: one thing in a correct caption is spoilt."""
+def sensitivity(bench: Bench, per_kind: int = 300) -> Analysis:
+    """TIGEr, Figure 7: is a false replacement of one word punished more than a true one?"""
+    judged = bench.judged("pascal50s")
+    pool = judged.pool if judged.pool is not None else judged.samples
+    references = {str(i): list(r) for i, r in zip(pool.images, pool.references(), strict=True)}
+    pairs = tiger_analyses.swap_pairs(references, per_kind)
+    sizes = Counter(p.kind for p in pairs)
+    kinds = [*sizes, "property"]
+    specs, why = usable()
+    found: dict[str, dict[str, float]] = {}
+    for spec in specs:
+        found |= tiger_analyses.swap_accuracy(
+            lambda samples, spec=spec: bench.columns([spec], samples, why),  # type: ignore[misc]
+            pairs,
+        )
+    head = ["metric", *kinds]
+    cells = [head, ["pairs", *(str(sizes.get(k, "")) for k in kinds)]]
+    cells += [[m, *(f"{row.get(k, np.nan):.1f}" for k in kinds)] for m, row in found.items()]
+    printed = reported()["tiger"]["text_sensitivity_property_accuracy"]
+    paper = ", ".join(f"{k} {v['TIGEr']:.1f}" for k, v in printed.items())
+    return Analysis(
+        "TIGEr, Figure 7: sensitivity to one replaced word (PASCAL-50S references)",
+        cells,
+        [
+            "percent of pairs whose true replacement scores above the false one, ties wrong",
+            f"TIGEr in the paper, on its own sentences: {paper}",
+            "our word groups, and up to 49 references where the paper does not say how many",
+            *_left_out(why),
+        ],
+    )
+
+
+def robustness_suite(bench: Bench, images: int = 1000) -> Analysis:
+    """Our robustness suite: one thing in a correct caption is spoilt."""
     samples = held_out_captions(bench.root, images)
     specs, why = usable()
     found = [p for s in specs for p in robustness.probe(samples, bench.scorer(s))]
@@ -162,19 +205,24 @@ def sensitivity(bench: Bench, images: int = 1000) -> Analysis:
     cells = [["metric", *kinds], ["captions", *(f"{sizes.get(k, 0):,}" for k in kinds)]]
     for metric in dict.fromkeys(p.metric for p in found):
         mine = {p.kind: p for p in found if p.metric == metric}
-        cells.append([metric, *(
-            f"{100 * mine[k].accuracy:.1f} ({mine[k].fall:+.2f})" if k in mine else "-"
-            for k in kinds
-        )])
-    printed = reported()["tiger"]["text_sensitivity_property_accuracy"]
-    paper = ", ".join(f"{k} {v['TIGEr']:.1f}" for k, v in printed.items())
+        cells.append(
+            [
+                metric,
+                *(
+                    f"{100 * mine[k].accuracy:.1f} ({mine[k].fall:+.2f})" if k in mine else "-"
+                    for k in kinds
+                ),
+            ]
+        )
     return Analysis(
-        "Sensitivity probes (TIGEr Figure 7 and beyond)", cells,
-        ["percent of captions whose untouched form scores higher, ties half (mean fall in standard "
-         "deviations of the score)",
-         "first caption of each Flickr8k test image against its other four; our own word lists",
-         f"TIGEr in the paper, on other sentences: {paper} (our columns number, state, colour)",
-         *_left_out(why)],
+        "Robustness: one thing in a correct caption is spoilt",
+        cells,
+        [
+            "percent of captions whose untouched form scores higher, ties half (mean fall in "
+            "standard deviations of the score)",
+            "first caption of each Flickr8k test image against its other four; our own word lists",
+            *_left_out(why),
+        ],
     )
 
 
@@ -188,8 +236,10 @@ def held_out_captions(root: Path, images: int) -> CaptionSet:
     by_image = flickr8k.captions(root / "flickr8k/Flickr8k.token.txt", checks)[1]
     checks.stop_if_bad()
     return CaptionSet.build(
-        [by_image[n][0].removesuffix(".").strip() for n in names], [by_image[n][1:] for n in names],
-        ids=names, images=[picture(root / "flickr8k/images", n, checks) for n in names],
+        [by_image[n][0].removesuffix(".").strip() for n in names],
+        [by_image[n][1:] for n in names],
+        ids=names,
+        images=[picture(root / "flickr8k/images", n, checks) for n in names],
     )
 
 
@@ -199,8 +249,14 @@ def coco_2015(bench: Bench) -> Analysis:
     if not isinstance(found, SystemTable):
         raise InputError("coco2015 is not a table of systems")
     printed = reported()["bert_tbr"]["table1_coco2015_pearson"]
-    names = {"ROUGE-L": "ROUGE_L", "BLEU-1": "Bleu_1", "BLEU-4": "Bleu_4", "CIDEr": "CIDEr",
-             "METEOR": "METEOR", "SPICE": "SPICE"}
+    names = {
+        "ROUGE-L": "ROUGE_L",
+        "BLEU-1": "Bleu_1",
+        "BLEU-4": "Bleu_4",
+        "CIDEr": "CIDEr",
+        "METEOR": "METEOR",
+        "SPICE": "SPICE",
+    }
     cells = [["row", "human", "paper (12 teams)", "C5", "leave one out", "C40", "leave one out"]]
     teams = np.array([t not in coco2015.NOT_TEAMS for t in found.systems])
     size = 0
@@ -218,20 +274,28 @@ def coco_2015(bench: Bench) -> Analysis:
                 line += [f"{agreement.pearson(x[keep], y[keep]):.3f}", f"{low:.2f} .. {high:.2f}"]
             cells.append(line)
     return Analysis(
-        "BERT-TBR, Table 1: COCO 2015, Pearson r of systems with people", cells,
-        [f"ours: published leaderboard scores of {size} teams (Human and Random left out), hidden "
-         "test images; the paper scores its own copies of the captions on validation images of "
-         "12 teams that it does not name",
-         "rows that need the teams' captions stay empty: those captions are not among the data",
-         f"M1: {coco2015.HUMAN['M1']}; M2: {coco2015.HUMAN['M2']}"],
+        "BERT-TBR, Table 1: COCO 2015, Pearson r of systems with people",
+        cells,
+        [
+            f"ours: published leaderboard scores of {size} teams (Human and Random left out), "
+            "hidden test images; the paper scores its own copies of the captions on validation images of "
+            "12 teams that it does not name",
+            "rows that need the teams' captions stay empty: those captions are not among the data",
+            f"M1: {coco2015.HUMAN['M1']}; M2: {coco2015.HUMAN['M2']}",
+        ],
     )
 
 
 def ablation(bench: Bench) -> Analysis:
     """BERT-TBR, Table 2: needs the captions of the teams; the ablation runs on Flickr8k instead."""
     printed = reported()["bert_tbr"]["table2_ablation_pearson"]
-    parts = {"BS(BERT-base)": "BS", "Ours (BERT+T)": "T", "Ours (BERT+TB)": "TB",
-             "Ours (BERT+TBR)": "TBR", "Ours (BERT+T+cat+R)": "TcatR"}
+    parts = {
+        "BS(BERT-base)": "BS",
+        "Ours (BERT+T)": "T",
+        "Ours (BERT+TB)": "TB",
+        "Ours (BERT+TBR)": "TBR",
+        "Ours (BERT+T+cat+R)": "TcatR",
+    }
     cells = [["row", "M1 paper / ours", "M2 paper / ours", "Flickr8k-Expert tau-b-mean, ours"]]
     why: dict[str, str] = {}
     for label, row in printed.items():
@@ -247,10 +311,13 @@ def ablation(bench: Bench) -> Analysis:
                 value = f"{result.value:.3f}" if not result.reason else "-"
         cells.append([label, f"{row['M1']:.3f} / -", f"{row['M2']:.3f} / -", value])
     return Analysis(
-        "BERT-TBR, Table 2: ablation", cells,
-        ["the captions of the COCO-2015 teams are not among the data: M1 and M2 cannot be computed",
-         "last column: the same parts on Flickr8k-Expert, with MiniLM in place of BERT-base",
-         *_left_out(why)],
+        "BERT-TBR, Table 2: ablation",
+        cells,
+        [
+            "captions of the COCO-2015 teams are not among the data: M1, M2 cannot be computed",
+            "last column: the same parts on Flickr8k-Expert, with MiniLM in place of BERT-base",
+            *_left_out(why),
+        ],
     )
 
 
@@ -263,7 +330,8 @@ def captioners(bench: Bench) -> Analysis:
         raise InputError(f"{path} is not there")
     content = pq.read_table(path)
     samples = CaptionSet.build(
-        content["m2_transformer"].to_pylist(), content["references"].to_pylist(),
+        content["m2_transformer"].to_pylist(),
+        content["references"].to_pylist(),
         ids=[str(i) for i in content["image_id"].to_pylist()],
         images=[str(i) for i in content["image_id"].to_pylist()],
     )
@@ -273,15 +341,21 @@ def captioners(bench: Bench) -> Analysis:
     cells = [["captioner", "Ours (BERT) paper / ours", "CIDEr-D paper / ours"]]
     for label, row in printed.items():
         mine = ours if label == "M2-Transformer" else {}
-        cells.append([
-            label,
-            f"{row['Ours (BERT)']:.4f} / {_number(mine.get('bert_tbr'), 4)}",
-            f"{row['CIDEr-D']:.3f} / {_number(mine.get('cider_d'), 3)}",
-        ])
+        cells.append(
+            [
+                label,
+                f"{row['Ours (BERT)']:.4f} / {_number(mine.get('bert_tbr'), 4)}",
+                f"{row['CIDEr-D']:.3f} / {_number(mine.get('cider_d'), 3)}",
+            ]
+        )
     return Analysis(
-        "BERT-TBR, Table 5: captioners on COCO Karpathy-test", cells,
-        ["only the captions of M2-Transformer are here; MiniLM in place of BERT-base, so the level "
-         "of the first column is another one", *_left_out(why)],
+        "BERT-TBR, Table 5: captioners on COCO Karpathy-test",
+        cells,
+        [
+            "only the captions of M2-Transformer are here; MiniLM in place of BERT-base, so the "
+            "level of the first column is another one",
+            *_left_out(why),
+        ],
     )
 
 
@@ -290,8 +364,10 @@ def layers(bench: Bench) -> Analysis:
     cells = [["metric", "layer", "flickr8k-expert/tau-b-mean", "95 % interval"]]
     lines: dict[str, list[float]] = {}
     why: dict[str, str] = {}
-    for name, columns in (("bertscore", ("bertscore_p", "bertscore_r", "bertscore_f")),
-                          ("vilbertscore", tuple(f"vilbertscore_{x}" for x in "prf"))):
+    for name, columns in (
+        ("bertscore", ("bertscore_p", "bertscore_r", "bertscore_f")),
+        ("vilbertscore", tuple(f"vilbertscore_{x}" for x in "prf")),
+    ):
         fine, lacking = usable((name,))
         why |= lacking
         for layer in range(1, 13) if fine else ():
@@ -310,10 +386,15 @@ def layers(bench: Bench) -> Analysis:
     longest = max((len(v) for v in lines.values()), default=0)
     padded = {k: v + [float("nan")] * (longest - len(v)) for k, v in lines.items()}
     return Analysis(
-        "ViLBERTScore, Figure 3: agreement by layer (Flickr8k-Expert)", cells,
-        ["the figure has no printed numbers; BERTScore is the text-only companion",
-         *_left_out(why)],
-        padded, tuple(float(i) for i in range(1, longest + 1)), ("layer", "tau-b, mean rating"),
+        "ViLBERTScore, Figure 3: agreement by layer (Flickr8k-Expert)",
+        cells,
+        [
+            "the figure has no printed numbers; BERTScore is the text-only companion",
+            *_left_out(why),
+        ],
+        padded,
+        tuple(float(i) for i in range(1, longest + 1)),
+        ("layer", "tau-b, mean rating"),
     )
 
 
@@ -332,6 +413,7 @@ ANALYSES: dict[tuple[str, str], Callable[[Bench], Analysis]] = {
     ("tiger", "figure5"): reference_sweep,
     ("tiger", "figure7"): sensitivity,
     ("tiger", "appendix"): error_groups,
+    ("beyond", "robustness"): robustness_suite,
     ("bert_tbr", "table1"): coco_2015,
     ("bert_tbr", "table2"): ablation,
     ("bert_tbr", "table5"): captioners,

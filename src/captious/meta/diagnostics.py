@@ -23,8 +23,11 @@ def by_length(found: Evaluation) -> Split:
     if isinstance(found.judged.judged, Pairs):
         pairs = found.judged.judged
         gap = (words[pairs.first] - words[pairs.second]) * pairs.preference
-        return {"preferred is longer": gap > 0, "equal length": gap == 0,
-                "preferred is shorter": gap < 0}
+        return {
+            "preferred is longer": gap > 0,
+            "equal length": gap == 0,
+            "preferred is shorter": gap < 0,
+        }
     low, high = np.quantile(words, [1 / 3, 2 / 3])
     return {
         f"up to {low:.0f} words": words <= low,
@@ -41,9 +44,11 @@ def by_judges(found: Evaluation) -> Split:
         if not (total > 1).any():
             return {}
         margin = np.abs(votes[:, 0] - votes[:, 1]) / np.maximum(total, 1)
-        return {"margin under 1/3": margin < 1 / 3,
-                "margin 1/3 to 2/3": (margin >= 1 / 3) & (margin < 2 / 3),
-                "margin over 2/3": margin >= 2 / 3}
+        return {
+            "margin under 1/3": margin < 1 / 3,
+            "margin 1/3 to 2/3": (margin >= 1 / 3) & (margin < 2 / 3),
+            "margin over 2/3": margin >= 2 / 3,
+        }
     table = agreement.rating_matrix(found.judged.judged, len(found.judged.samples))
     if table.shape[1] < 2:
         return {}
@@ -105,7 +110,8 @@ def tree(names: list[str], matrix: Floats) -> str:
             return ["  " * depth + names[node]]
         a, b, distance, _ = steps[node - size]
         return [
-            "  " * depth + f"rho {1 - distance:.2f}", *draw(int(a), depth + 1),
+            "  " * depth + f"rho {1 - distance:.2f}",
+            *draw(int(a), depth + 1),
             *draw(int(b), depth + 1),
         ]
 
@@ -115,8 +121,10 @@ def tree(names: list[str], matrix: Floats) -> str:
 def render(found: Evaluation, format: str = "text") -> str:
     """Return all diagnostics of an evaluation."""
     parts = []
-    for title, split in (("by caption length", by_length(found)),
-                         ("by agreement of the judges", by_judges(found))):
+    for title, split in (
+        ("by caption length", by_length(found)),
+        ("by agreement of the judges", by_judges(found)),
+    ):
         if not split:
             continue
         table = within(found, split)
@@ -127,14 +135,23 @@ def render(found: Evaluation, format: str = "text") -> str:
     if isinstance(found.judged.judged, Ratings) and len(found.scores) > 1:
         names, matrix = correlations(found.scores)
         short = [n[:14] for n in names]
-        parts.append(grid(
-            [["Spearman between metrics", *short],
-             *([n, *(f"{v:.2f}" for v in row)] for n, row in zip(names, matrix, strict=True))],
-            format,
-        ))
+        parts.append(
+            grid(
+                [
+                    ["Spearman between metrics", *short],
+                    *(
+                        [n, *(f"{v:.2f}" for v in row)]
+                        for n, row in zip(names, matrix, strict=True)
+                    ),
+                ],
+                format,
+            )
+        )
         text = tree(names, matrix)
-        parts.append("which metrics say the same (average linkage)\n\n"
-                     + (f"```\n{text}\n```" if format == "markdown" else text))
+        parts.append(
+            "which metrics say the same (average linkage)\n\n"
+            + (f"```\n{text}\n```" if format == "markdown" else text)
+        )
     return "\n\n".join(parts) + "\n"
 
 
@@ -145,7 +162,7 @@ class Saturation:
     Attributes:
         metric: column name.
         means: system -> mean score; ``human`` is a person's caption against the other references.
-        above_human: system -> share of images on which it scores higher than the person (ties half).
+        above_human: system -> share of images on which it scores above the person (ties half).
     """
 
     metric: str
@@ -154,15 +171,20 @@ class Saturation:
 
 
 def saturation(
-    systems: dict[str, list[str]], human: list[str], references: list[list[str]],
-    images: list[str], scorer: Scorer,
+    systems: dict[str, list[str]],
+    human: list[str],
+    references: list[list[str]],
+    images: list[str],
+    scorer: Scorer,
 ) -> list[Saturation]:
     """Score systems and one human caption per image against the same other references."""
     everyone = systems | {"human": human}
     count = len(human)
     whole = CaptionSet.build(
-        [c for captions in everyone.values() for c in captions], references * len(everyone),
-        ids=[f"{i}|{s}" for s in everyone for i in images], images=images * len(everyone),
+        [c for captions in everyone.values() for c in captions],
+        references * len(everyone),
+        ids=[f"{i}|{s}" for s in everyone for i in images],
+        images=images * len(everyone),
         systems=[s for s in everyone for _ in range(count)],
     )
     out = []

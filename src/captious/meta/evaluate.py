@@ -195,8 +195,12 @@ def _reason(columns: Sequence[Scores], known: bool) -> str:
 
 
 def _ratings(
-    judged: JudgementSet, protocol: Protocol, columns: Sequence[Scores],
-    units: Ints, size: int, weights: Floats | None,
+    judged: JudgementSet,
+    protocol: Protocol,
+    columns: Sequence[Scores],
+    units: Ints,
+    size: int,
+    weights: Floats | None,
 ) -> tuple[Result, Floats]:
     rows, y = _observations(judged, protocol)
     name, measure = columns[0].name, agreement.MEASURES[protocol.measure]
@@ -208,31 +212,47 @@ def _ratings(
     per_draw = [measure(c.values[rows[stays]], y[stays]) for c in columns]
     low = high = float("nan")
     if weights is not None:
-        drawn = np.mean([
-            significance.resampled(
-                protocol.measure,
-                significance.Observations(
-                    c.values[rows[stays]], y[stays], units[rows[stays]], size
-                ), weights,
-            ) for c in columns
-        ], axis=0)
+        drawn = np.mean(
+            [
+                significance.resampled(
+                    protocol.measure,
+                    significance.Observations(
+                        c.values[rows[stays]], y[stays], units[rows[stays]], size
+                    ),
+                    weights,
+                )
+                for c in columns
+            ],
+            axis=0,
+        )
         low, high = significance.interval(drawn)
     groups = {}
     if judged.groups is not None:
         for group in sorted(set(judged.groups.tolist())):
             inside = stays & (judged.groups[rows] == group)
-            groups[str(group)] = float(np.mean(
-                [measure(c.values[rows[inside]], y[inside]) for c in columns]
-            ))
+            groups[str(group)] = float(
+                np.mean([measure(c.values[rows[inside]], y[inside]) for c in columns])
+            )
     return Result(
-        name, float(np.mean(per_draw)), low, high, int(stays.sum()), int((~stays).sum()),
-        groups, float(np.std(per_draw)), columns[0].signature,
+        name,
+        float(np.mean(per_draw)),
+        low,
+        high,
+        int(stays.sum()),
+        int((~stays).sum()),
+        groups,
+        float(np.std(per_draw)),
+        columns[0].signature,
     ), np.mean([c.values for c in columns], axis=0)
 
 
 def _pairs(
-    judged: JudgementSet, protocol: Protocol, columns: Sequence[Scores],
-    units: Ints, size: int, weights: Floats | None,
+    judged: JudgementSet,
+    protocol: Protocol,
+    columns: Sequence[Scores],
+    units: Ints,
+    size: int,
+    weights: Floats | None,
 ) -> tuple[Result, Floats]:
     pairs, name = judged.judged, columns[0].name
     if not isinstance(pairs, Pairs):
@@ -240,7 +260,8 @@ def _pairs(
     given = [
         agreement.credit(
             c.values[pairs.first], c.values[pairs.second], pairs.preference, protocol.ties
-        ) for c in columns
+        )
+        for c in columns
     ]
     credits = np.mean(given, axis=0)
     known = ~np.isnan(credits)
@@ -255,8 +276,13 @@ def _pairs(
             low, high = significance.interval((weights @ sums) / (weights @ counts))
     decided = pairs.preference != 0
     return Result(
-        name, float(credits[known].mean()), low, high, int(known.sum()),
+        name,
+        float(credits[known].mean()),
+        low,
+        high,
+        int(known.sum()),
         int((decided & ~known).sum()),
         {} if judged.groups is None else agreement.by_group(credits, judged.groups),
-        float(np.std([g[known].mean() for g in given])), columns[0].signature,
+        float(np.std([g[known].mean() for g in given])),
+        columns[0].signature,
     ), credits

@@ -180,13 +180,20 @@ class JudgementSet:
         place[keep] = np.arange(len(keep))
         stays = ~self.own[self.judged.rows]
         judged = Ratings(
-            place[self.judged.rows[stays]], self.judged.values[stays], self.judged.judges[stays],
-            self.judged.low, self.judged.high,
+            place[self.judged.rows[stays]],
+            self.judged.values[stays],
+            self.judged.judges[stays],
+            self.judged.low,
+            self.judged.high,
         )
         return JudgementSet(
-            self.card, self.samples.take(keep), judged, self.units[keep],
+            self.card,
+            self.samples.take(keep),
+            judged,
+            self.units[keep],
             None if self.groups is None else self.groups[keep],
-            None, None if self.pool is None else self.pool.take(keep),
+            None,
+            None if self.pool is None else self.pool.take(keep),
             self.counts | {"left out: caption is its own reference": int(self.own.sum())},
             self.remarks,
         )

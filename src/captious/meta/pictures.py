@@ -37,8 +37,9 @@ def _save(figure: Any, path: Path) -> None:
 def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0.05) -> None:
     """Draw the matrix of differences; a filled cell means that the row is better, not by chance."""
     plt = _plot()
-    names = sorted({t.a for t in tests} | {t.b for t in tests},
-                   key=lambda n: -found.result(n).value)
+    names = sorted(
+        {t.a for t in tests} | {t.b for t in tests}, key=lambda n: -found.result(n).value
+    )
     place = {n: i for i, n in enumerate(names)}
     gaps = np.full((len(names), len(names)), np.nan)
     sure = np.zeros_like(gaps, dtype=bool)
@@ -51,8 +52,15 @@ def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0
     axes.imshow(np.where(sure, gaps, np.nan), cmap="RdBu", vmin=-limit, vmax=limit)
     for (i, j), gap in np.ndenumerate(gaps):
         if not np.isnan(gap):
-            axes.text(j, i, f"{100 * gap:+.1f}", ha="center", va="center", fontsize=7,
-                      color="black" if sure[i, j] else "0.6")
+            axes.text(
+                j,
+                i,
+                f"{100 * gap:+.1f}",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="black" if sure[i, j] else "0.6",
+            )
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
     labels = [f"{n}  {found.result(n).value:.3f}" for n in names]
     axes.set_yticks(range(len(names)), labels, fontsize=8)
@@ -78,9 +86,7 @@ def intervals(found: Evaluation, path: Path) -> None:
     _save(figure, path)
 
 
-def curves(
-    lines: dict[str, list[float]], at: Sequence[float], path: Path, x: str, y: str
-) -> None:
+def curves(lines: dict[str, list[float]], at: Sequence[float], path: Path, x: str, y: str) -> None:
     """Draw one line per metric."""
     plt = _plot()
     figure, axes = plt.subplots(figsize=(7.2, 4.2))
@@ -99,6 +105,8 @@ def dendrogram(names: list[str], steps: Floats, path: Path) -> None:
     from scipy.cluster import hierarchy
 
     figure, axes = plt.subplots(figsize=(6.4, 0.8 + 0.24 * len(names)))
+    steps = steps.copy()
+    steps[-1, 2] = max(steps[-1, 2], 1e-6)  # metrics that are all alike still need an axis
     hierarchy.dendrogram(steps, labels=names, orientation="right", ax=axes, leaf_font_size=8)
     axes.set_xlabel("1 - Spearman's rho between scores (average linkage)", fontsize=8)
     _save(figure, path)

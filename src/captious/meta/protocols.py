@@ -1,8 +1,8 @@
 """Named protocols: everything that decides a number besides metric and data.
 
 The same metric on the same judgements gives tau = .32, .34 or .31 depending on the variant of
-Kendall's tau and on how several ratings are pooled. A protocol fixes all of that under a name, and no
-result is printed without it.
+Kendall's tau and on how several ratings are pooled. A protocol fixes all of that under a name, and
+no result is printed without it.
 """
 
 from __future__ import annotations
@@ -50,14 +50,23 @@ class Protocol:
         """Return the protocol in words."""
         parts = []
         if self.measure == "accuracy":
-            tie = {"strict": "ties are wrong", "half": "ties count half",
-                   "correct": "ties count as correct"}[self.ties]
+            tie = {
+                "strict": "ties are wrong",
+                "half": "ties count half",
+                "correct": "ties count as correct",
+            }[self.ties]
             parts.append(f"share of pairs in which the preferred caption scores higher, {tie}")
         else:
-            kind = {"tau-b": "Kendall tau-b", "tau-c": "Kendall tau-c", "rho": "Spearman rho",
-                    "r": "Pearson r"}[self.measure]
-            pool = {"each": "every rating is an observation",
-                    "mean": "mean rating of each caption"}[self.pooling]
+            kind = {
+                "tau-b": "Kendall tau-b",
+                "tau-c": "Kendall tau-c",
+                "rho": "Spearman rho",
+                "r": "Pearson r",
+            }[self.measure]
+            pool = {
+                "each": "every rating is an observation",
+                "mean": "mean rating of each caption",
+            }[self.pooling]
             parts.append(f"{kind}, {pool}")
         if self.drop_own:
             parts.append("captions that are their own reference left out")
@@ -88,33 +97,78 @@ def _all() -> dict[str, Protocol]:
     }
     for measure in ("tau-b", "tau-c", "rho", "r"):
         for pooling, word in (("each", "pooled"), ("mean", "mean")):
-            made.append(Protocol(
-                f"flickr8k-expert/{measure}-{word}", "flickr8k-expert", measure, pooling,
-                drop_own=True, used_by=users.get(("flickr8k-expert", measure, pooling), ""),
-            ))
+            made.append(
+                Protocol(
+                    f"flickr8k-expert/{measure}-{word}",
+                    "flickr8k-expert",
+                    measure,
+                    pooling,
+                    drop_own=True,
+                    used_by=users.get(("flickr8k-expert", measure, pooling), ""),
+                )
+            )
         made += [
-            Protocol(f"{name}/{measure}", name, measure, drop_own=name == "flickr8k-cf",
-                     used_by=users.get((name, measure, "each"), ""))
-            for name in ("flickr8k-cf", "composite", "composite-thoroughness", "thumb", "polaris",
-                         "nebula", "cxc-sits", "cxc-sts")
+            Protocol(
+                f"{name}/{measure}",
+                name,
+                measure,
+                drop_own=name == "flickr8k-cf",
+                used_by=users.get((name, measure, "each"), ""),
+            )
+            for name in (
+                "flickr8k-cf",
+                "composite",
+                "composite-thoroughness",
+                "thumb",
+                "polaris",
+                "nebula",
+                "cxc-sits",
+                "cxc-sts",
+            )
         ]
-        made += [Protocol(f"own/{measure}-{word}", "*", measure, pooling)
-                 for pooling, word in (("each", "pooled"), ("mean", "mean"))]
+        made += [
+            Protocol(f"own/{measure}-{word}", "*", measure, pooling)
+            for pooling, word in (("each", "pooled"), ("mean", "mean"))
+        ]
     for ties in ("strict", "half", "correct"):
         for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil"):
             fixed = {"pascal50s": "strict-5refs"}.get(name, "strict-allrefs")
-            made.append(Protocol(
-                f"{name}/{fixed.replace('strict', ties)}", name, "accuracy", ties=ties,
-                used_by={"strict": "TIGEr, Sharif et al.", "correct": "SPICE's paper"}.get(ties, "")
-                if name == "pascal50s" else "",
-            ))
-            made.append(Protocol(f"{name}/{ties}-0refs", name, "accuracy", ties=ties, references=0,
-                                 used_by="VIFIDEL" if name.startswith("pascal") else ""))
-            sizes = {"pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
-                     "foil": (1, 4)}.get(name, (1, 5))
+            made.append(
+                Protocol(
+                    f"{name}/{fixed.replace('strict', ties)}",
+                    name,
+                    "accuracy",
+                    ties=ties,
+                    used_by={"strict": "TIGEr, Sharif et al.", "correct": "SPICE's paper"}.get(
+                        ties, ""
+                    )
+                    if name == "pascal50s"
+                    else "",
+                )
+            )
+            made.append(
+                Protocol(
+                    f"{name}/{ties}-0refs",
+                    name,
+                    "accuracy",
+                    ties=ties,
+                    references=0,
+                    used_by="VIFIDEL" if name.startswith("pascal") else "",
+                )
+            )
+            sizes = {
+                "pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
+                "foil": (1, 4),
+            }.get(name, (1, 5))
             made += [
-                Protocol(f"{name}/{ties}-{k}drawn", name, "accuracy", ties=ties, references=k,
-                         draws=5 if k <= 5 else 1)
+                Protocol(
+                    f"{name}/{ties}-{k}drawn",
+                    name,
+                    "accuracy",
+                    ties=ties,
+                    references=k,
+                    draws=5 if k <= 5 else 1,
+                )
                 for k in sizes
             ]
         made.append(Protocol(f"own/{ties}", "*", "accuracy", ties=ties))
@@ -123,13 +177,20 @@ def _all() -> dict[str, Protocol]:
 
 PROTOCOLS = _all()
 DEFAULTS = {
-    "flickr8k-expert": "flickr8k-expert/tau-c-pooled", "flickr8k-cf": "flickr8k-cf/tau-b",
-    "composite": "composite/tau-c", "composite-thoroughness": "composite-thoroughness/tau-c",
-    "pascal50s": "pascal50s/strict-5refs", "pascal50s-votes": "pascal50s-votes/strict-5drawn",
+    "flickr8k-expert": "flickr8k-expert/tau-c-pooled",
+    "flickr8k-cf": "flickr8k-cf/tau-b",
+    "composite": "composite/tau-c",
+    "composite-thoroughness": "composite-thoroughness/tau-c",
+    "pascal50s": "pascal50s/strict-5refs",
+    "pascal50s-votes": "pascal50s-votes/strict-5drawn",
     "pascal50s-consensus": "pascal50s-consensus/strict-5drawn",
-    "abstract50s": "abstract50s/strict-5drawn", "foil": "foil/strict-4drawn",
-    "thumb": "thumb/r", "polaris": "polaris/tau-c", "nebula": "nebula/tau-c",
-    "cxc-sits": "cxc-sits/rho", "cxc-sts": "cxc-sts/rho",
+    "abstract50s": "abstract50s/strict-5drawn",
+    "foil": "foil/strict-4drawn",
+    "thumb": "thumb/r",
+    "polaris": "polaris/tau-c",
+    "nebula": "nebula/tau-c",
+    "cxc-sits": "cxc-sits/rho",
+    "cxc-sts": "cxc-sts/rho",
 }
 
 
@@ -185,10 +246,16 @@ def chosen_samples(judged: JudgementSet, protocol: Protocol, draw: int = 0) -> C
 
 
 def with_references(samples: CaptionSet, index: np.ndarray, counts: np.ndarray) -> CaptionSet:
-    """Return the samples with other references: ``index`` into the flat list, ``counts`` per row."""
+    """Return the samples with other references: ``index`` into the flat list, counts per row."""
     offsets = np.zeros(len(samples) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return CaptionSet(
-        samples.pool, samples.caption, samples.reference[index], offsets, samples.ids,
-        samples.images, samples.systems, samples.objects,
+        samples.pool,
+        samples.caption,
+        samples.reference[index],
+        offsets,
+        samples.ids,
+        samples.images,
+        samples.systems,
+        samples.objects,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from captious import registry
 from captious.errors import InputError, UsageError, did_you_mean
@@ -16,6 +18,7 @@ from captious.meta.judgements import JudgementSet
 from captious.meta.papers import TABLES, Choice, PaperTable, reported
 from captious.meta.scoring import Scorer
 from captious.meta.tables import grid, short
+from captious.types import CaptionSet, Floats
 
 EXTRAS = "not in the paper"
 
@@ -98,24 +101,36 @@ class Bench:
             )
         return self._results[key]
 
+    def columns(
+        self, specs: Iterable[str], samples: CaptionSet, why: dict[str, str]
+    ) -> dict[str, Floats]:
+        """Return the scores of several metrics; what has none is noted in ``why``."""
+        out: dict[str, Floats] = {}
+        for spec in specs:
+            for name, scores in self.scorer(spec)(samples).items():
+                if scores.reason or np.isnan(scores.values).all():
+                    why[name] = short(scores.reason or next(iter(scores.unscored), "no score"))
+                else:
+                    out[name] = scores.values
+        return out
+
     def together(self, specs: Iterable[str], protocol: str) -> Evaluation:
         """Return one evaluation of several metrics, from the single ones."""
         parts = [self.result(s, protocol) for s in specs]
         first = parts[0]
         return Evaluation(
-            first.judged, first.protocol, tuple(r for p in parts for r in p.results),
-            {k: v for p in parts for k, v in p.scores.items()}, first.seed, first.resamples,
+            first.judged,
+            first.protocol,
+            tuple(r for p in parts for r in p.results),
+            {k: v for p in parts for k, v in p.scores.items()},
+            first.seed,
+            first.resamples,
         )
 
 
 def labelled(judged: JudgementSet, path: Path | None) -> JudgementSet:
     """Give captions the object labels of their image from a file, where the set has none."""
-    from dataclasses import replace
-
-    import numpy as np
-
     from captious.evidence.objects import ObjectStore
-    from captious.types import CaptionSet
 
     if path is None or judged.samples.objects is not None:
         return judged
@@ -198,7 +213,10 @@ def fill(table: PaperTable, bench: Bench) -> Filled:
             cells.append(_cell(bench, choice, column.protocol, column.group, paper, table.scale))
         rows[label] = cells
     return Filled(
-        table, rows, used, notes,
+        table,
+        rows,
+        used,
+        notes,
         tuple(dict.fromkeys(c.protocol for c in table.columns if c.protocol)),
     )
 
@@ -215,7 +233,9 @@ def _cell(
     value = result.groups[group] if group else result.value
     whole = not group
     return Cell(
-        paper, value * scale, result.low * scale if whole else float("nan"),
+        paper,
+        value * scale,
+        result.low * scale if whole else float("nan"),
         result.high * scale if whole else float("nan"),
     )
 
@@ -226,11 +246,17 @@ def render(filled: Filled, format: str = "text") -> str:
     head = ["row", *(c.key for c in table.columns), "computed by", "remark"]
     cells = [head]
     for label, row in filled.rows.items():
-        cells.append([
-            label, *(c.text(table.scale) for c in row), filled.used.get(label, "-"),
-            short(filled.notes.get(label) or _first_reason(row), 90),
-        ])
-    said = [f"each cell: paper / ours (difference); {'percent' if table.scale == 100 else 'as printed'}"]
+        cells.append(
+            [
+                label,
+                *(c.text(table.scale) for c in row),
+                filled.used.get(label, "-"),
+                short(filled.notes.get(label) or _first_reason(row), 90),
+            ]
+        )
+    said = [
+        f"each cell: paper / ours (difference); {'percent' if table.scale == 100 else 'as printed'}"
+    ]
     for name in filled.protocols:
         said.append(f"protocol {name}: {protocols.get(name).describe()}")
     gaps = dict.fromkeys(c.missing for c in table.columns if c.missing)
@@ -244,5 +270,3 @@ def render(filled: Filled, format: str = "text") -> str:
 
 def _first_reason(row: list[Cell]) -> str:
     return next((c.reason for c in row if c.reason and "COMPOSITE" not in c.reason), "")
-
-

@@ -19,14 +19,25 @@ from captious.meta.tables import grid, short
 
 Say = Callable[[str], None]
 PAPERS = {
-    "tiger": "TIGEr (Jiang et al. 2019)", "composite": "Learned composites (Sharif et al. 2018)",
-    "bert_tbr": "BERT-TBR (Yi et al. 2020)", "vilbertscore": "ViLBERTScore (Lee et al. 2020)",
+    "tiger": "TIGEr (Jiang et al. 2019)",
+    "composite": "Learned composites (Sharif et al. 2018)",
+    "bert_tbr": "BERT-TBR (Yi et al. 2020)",
+    "vilbertscore": "ViLBERTScore (Lee et al. 2020)",
     "vifidel": "VIFIDEL (Madhyastha et al. 2019)",
+    "beyond": "Beyond the papers: robustness",
 }
-EXPERT = ("flickr8k-expert/tau-c-pooled", "flickr8k-expert/tau-b-mean", "flickr8k-expert/rho-pooled",
-          "flickr8k-expert/r-mean")
-PAIRS = ("pascal50s/strict-5refs", "pascal50s/half-5refs", "pascal50s/correct-5refs",
-         "pascal50s-votes/half-5drawn")
+EXPERT = (
+    "flickr8k-expert/tau-c-pooled",
+    "flickr8k-expert/tau-b-mean",
+    "flickr8k-expert/rho-pooled",
+    "flickr8k-expert/r-mean",
+)
+PAIRS = (
+    "pascal50s/strict-5refs",
+    "pascal50s/half-5refs",
+    "pascal50s/correct-5refs",
+    "pascal50s-votes/half-5drawn",
+)
 
 
 def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = None) -> None:
@@ -43,13 +54,23 @@ def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = Non
     ]
     steps: list[tuple[str, Callable[[], str]]] = [
         ("all metrics on Flickr8k-Expert", lambda: _expert(bench, folder, trials)),
-        ("Flickr8k-CF", lambda: _overview(bench, ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c"),
-                                          "Flickr8k-CF: all metrics")),
+        (
+            "Flickr8k-CF",
+            lambda: _overview(
+                bench, ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c"), "Flickr8k-CF: all metrics"
+            ),
+        ),
         ("all metrics on PASCAL-50S", lambda: _pascal(bench, folder, trials)),
     ]
     for paper, title in PAPERS.items():
-        steps.append((title, lambda paper=paper, title=title: _paper(  # type: ignore[misc]
-            bench, paper, title, folder)))
+        steps.append(
+            (
+                title,
+                lambda paper=paper, title=title: _paper(  # type: ignore[misc]
+                    bench, paper, title, folder
+                ),
+            )
+        )
     steps.append(("saturation", lambda: _saturation(bench, folder)))
     for name, step in steps:
         started = time.monotonic()
@@ -63,8 +84,9 @@ def _presence(bench: reproduce.Bench) -> str:
     rows = [["judgement set", "here", "what is missing"]]
     for name in sets.names():
         lacking = sets.missing(name, bench.root)
-        rows.append([name, "no" if lacking else "yes",
-                     ", ".join(f.replace("|", " or ") for f in lacking)])
+        rows.append(
+            [name, "no" if lacking else "yes", ", ".join(f.replace("|", " or ") for f in lacking)]
+        )
     return "## Judgement sets\n\n" + grid(rows, "markdown") + "\n"
 
 
@@ -93,13 +115,16 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
                 signatures[r.metric] = r.signature
                 order.setdefault(r.metric, -r.value)
     cells += [[m, *values[m]] for m in sorted(values, key=lambda m: order.get(m, 9.0))]
-    said = [f"- {n}: {protocols.get(n).describe()}"
-            + (f" (used by {protocols.get(n).used_by})" * bool(protocols.get(n).used_by))
-            for n in names]
+    said = [
+        f"- {n}: {protocols.get(n).describe()}"
+        + (f" (used by {protocols.get(n).used_by})" * bool(protocols.get(n).used_by))
+        for n in names
+    ]
     said += [f"- {m}: not computed: {w}" for m, w in why.items()]
     text = "\n".join(f"{m}: {s}" for m, s in sorted(signatures.items()))
     return (
-        f"## {title}\n\n{grid(cells, 'markdown')}\n\n" + "\n".join(said)
+        f"## {title}\n\n{grid(cells, 'markdown')}\n\n"
+        + "\n".join(said)
         + f"\n\n<details><summary>signatures</summary>\n\n```\n{text}\n```\n\n</details>\n"
     )
 
@@ -114,8 +139,9 @@ def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     text = _overview(bench, EXPERT, "Flickr8k-Expert: all metrics")
     found = bench.together(_specs()[0], EXPERT[0])
     limit = agreement.ceiling(found.judged)
-    text += "\nPeople among themselves: " + "; ".join(
-        f"{k} {v:.3f}" for k, v in limit.items()) + ".\n"
+    text += (
+        "\nPeople among themselves: " + "; ".join(f"{k} {v:.3f}" for k, v in limit.items()) + ".\n"
+    )
     text += _pictures(found, folder, "flickr8k-expert", trials)
     names, matrix = diagnostics.correlations(
         {k: v for k, v in found.scores.items() if k in _main_columns(found)}
@@ -123,7 +149,8 @@ def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     if len(names) > 1:
         pictures.dendrogram(names, diagnostics.linkage(matrix), folder / "metric-tree.svg")
     return (
-        text + "\n![which metrics say the same](pictures/metric-tree.svg)\n\n### Diagnostics\n\n"
+        text
+        + "\n![which metrics say the same](pictures/metric-tree.svg)\n\n### Diagnostics\n\n"
         + diagnostics.render(found, "markdown")
     )
 
@@ -137,12 +164,16 @@ def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
         cells.append([r.metric, *(f"{r.groups[k]:.3f}" for k in kinds), f"{r.value:.3f}"])
     text += f"\n### By kind of pair ({PAIRS[1]})\n\n{grid(cells, 'markdown')}\n"
     votes = agreement.ceiling(bench.judged("pascal50s-votes"))
-    text += "\nPeople among themselves (direct votes): " + "; ".join(
-        f"{k} {v:.3f}" for k, v in votes.items()) + ".\n"
+    text += (
+        "\nPeople among themselves (direct votes): "
+        + "; ".join(f"{k} {v:.3f}" for k, v in votes.items())
+        + ".\n"
+    )
     text += _pictures(found, folder, "pascal50s", trials)
     direct = bench.together(_specs()[0], PAIRS[3])
-    return text + "\n### Diagnostics on the direct votes\n\n" + diagnostics.render(
-        direct, "markdown")
+    return (
+        text + "\n### Diagnostics on the direct votes\n\n" + diagnostics.render(direct, "markdown")
+    )
 
 
 def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
@@ -156,7 +187,8 @@ def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
         f"\n![who beats whom](pictures/{name}-beats.svg)\n\n"
         f"{len(tests)} pairs of metrics were compared (PERM-BOTH by image, {trials:,} "
         f"permutations, Holm); {len(tests) - len(close)} differ at p < .05. Not told apart: "
-        + (", ".join(f"{t.a} and {t.b}" for t in close) or "none") + ".\n"
+        + (", ".join(f"{t.a} and {t.b}" for t in close) or "none")
+        + ".\n"
     )
 
 
@@ -197,21 +229,36 @@ def _saturation(bench: reproduce.Bench, folder: Path, images: int = 1000) -> str
     names = [str(i) for i in content.pop("image_id")]
     specs, why = usable()
     found = [
-        s for spec in specs for s in diagnostics.saturation(
-            content, [r[0] for r in references], [r[1:] for r in references], names,
-            bench.scorer(spec))
+        s
+        for spec in specs
+        for s in diagnostics.saturation(
+            content,
+            [r[0] for r in references],
+            [r[1:] for r in references],
+            names,
+            bench.scorer(spec),
+        )
     ]
     systems = list(content)
     cells = [["metric", *(f"{s}: mean, above human" for s in systems), "human: mean"]]
     for s in found:
-        cells.append([
-            s.metric, *(f"{s.means[x]:.3f}, {100 * s.above_human[x]:.0f} %" for x in systems),
-            f"{s.means['human']:.3f}",
-        ])
+        cells.append(
+            [
+                s.metric,
+                *(f"{s.means[x]:.3f}, {100 * s.above_human[x]:.0f} %" for x in systems),
+                f"{s.means['human']:.3f}",
+            ]
+        )
     if found:
         values = np.array([[s.above_human[x] for x in systems] for s in found])
-        pictures.heat([s.metric for s in found], systems, values, folder / "saturation.svg",
-                      "share of images on which the captioner scores above a person", 0.5)
+        pictures.heat(
+            [s.metric for s in found],
+            systems,
+            values,
+            folder / "saturation.svg",
+            "share of images on which the captioner scores above a person",
+            0.5,
+        )
     said = [
         f"- first {images:,} images of COCO Karpathy-test; all are scored against the four "
         "captions that are left when one person's caption is set aside",
@@ -219,5 +266,10 @@ def _saturation(bench: reproduce.Bench, folder: Path, images: int = 1000) -> str
         "- llava15_briefly is cut off by its length limit",
         *(f"- {m}: not computed: {w}" for m, w in why.items()),
     ]
-    return (head + grid(cells, "markdown") + "\n\n" + "\n".join(said)
-            + "\n\n![saturation](pictures/saturation.svg)\n")
+    return (
+        head
+        + grid(cells, "markdown")
+        + "\n\n"
+        + "\n".join(said)
+        + "\n\n![saturation](pictures/saturation.svg)\n"
+    )

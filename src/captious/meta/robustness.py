@@ -17,30 +17,48 @@ from captious.errors import InputError
 from captious.meta.scoring import Scorer
 from captious.types import CaptionSet, Floats
 
-COLOURS = "red blue green yellow orange purple pink brown black white gray".split()
-NUMBERS = "one two three four five six seven eight nine ten".split()
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+COLOURS = _words("red blue green yellow orange purple pink brown black white gray")
+NUMBERS = _words("one two three four five six seven eight nine ten")
 # Words of one line are like each other; words of different lines are not.
-OBJECTS = tuple(line.split() for line in (
-    "dog cat puppy kitten horse cow sheep goat elephant bear bird duck",
-    "man woman boy girl child person lady guy baby",
-    "car truck bus van train taxi motorcycle bicycle bike boat plane airplane",
-    "ball frisbee kite skateboard surfboard snowboard racket bat",
-    "table chair bench couch sofa bed desk",
-    "pizza sandwich cake apple banana bread burger salad",
-    "beach ocean lake river pool mountain field forest street road park",
-    "shirt jacket hat dress coat shorts jeans sweater helmet",
-))
-ACTIONS = (
+OBJECTS = (
+    _words("dog cat puppy kitten horse cow sheep goat elephant bear bird duck"),
+    _words("man woman boy girl child person lady guy baby"),
+    _words("car truck bus van train taxi motorcycle bicycle bike boat plane airplane"),
+    _words("ball frisbee kite skateboard surfboard snowboard racket bat"),
+    _words("table chair bench couch sofa bed desk"),
+    _words("pizza sandwich cake apple banana bread burger salad"),
+    _words("beach ocean lake river pool mountain field forest street road park"),
+    _words("shirt jacket hat dress coat shorts jeans sweater helmet"),
+)
+ACTIONS = _words(
     "running walking jumping sitting standing lying sleeping eating drinking swimming climbing "
     "riding playing reading cooking dancing throwing catching flying driving"
-).split()
-STATES = tuple(line.split() for line in (
-    "young old", "small large big little tiny huge", "wet dry", "open closed", "empty full",
-    "tall short long", "happy sad", "clean dirty", "dark bright", "sunny cloudy rainy snowy",
-))
+)
+STATES = tuple(
+    _words(line)
+    for line in (
+        "young old",
+        "small large big little tiny huge",
+        "wet dry",
+        "open closed",
+        "empty full",
+        "tall short long",
+        "happy sad",
+        "clean dirty",
+        "dark bright",
+        "sunny cloudy rainy snowy",
+    )
+)
 _FUNCTION = frozenset(
-    "a an the of in on at to and or with by for from is are was were be being been it its his her "
-    "their there this that while as into over under up down out off near next front behind".split()
+    _words(
+        "a an the of in on at to and or with by for from is are was were be being been it its his "
+        "her their there this that while as into over under up down out off near next front behind"
+    )
 )
 _WORD = re.compile(r"[A-Za-z]+")
 
@@ -121,7 +139,9 @@ def _replace(groups: Sequence[Sequence[str]], same: bool) -> Change:
         at = int(rng.choice(places))
         old = words[at].lower()
         others = [
-            w for n, group in enumerate(groups) for w in group
+            w
+            for n, group in enumerate(groups)
+            for w in group
             if w != old and (n == line[old]) == same
         ]
         out = list(words)
@@ -132,7 +152,11 @@ def _replace(groups: Sequence[Sequence[str]], same: bool) -> Change:
 
 
 KINDS: dict[str, Change] = {
-    "drop": drop, "swap": swap, "repeat": repeat, "negate": negate, "shuffle": shuffle,
+    "drop": drop,
+    "swap": swap,
+    "repeat": repeat,
+    "negate": negate,
+    "shuffle": shuffle,
     "truncate": truncate,
     "colour": _replace([COLOURS], same=True),
     "number": _replace([NUMBERS], same=True),
@@ -194,7 +218,8 @@ def probe(samples: CaptionSet, scorer: Scorer, seed: int = 12345) -> list[Probe]
         references + [references[i] for _, i in rows],
         ids=[str(x) for x in samples.ids] + [f"{samples.ids[i]}|{k}" for k, i in rows],
         images=[*samples.images, *(samples.images[i] for _, i in rows)],
-        objects=None if samples.objects is None
+        objects=None
+        if samples.objects is None
         else [*samples.objects, *(samples.objects[i] for _, i in rows)],
     )
     at = np.array([i for _, i in rows])

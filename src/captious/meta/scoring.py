@@ -96,9 +96,7 @@ class Scorer:
         out += [_call(name, function, samples) for name, function in self.functions]
         return {s.name: s for s in out}
 
-    def _metric(
-        self, metric: Metric, form: str, samples: CaptionSet, data: str
-    ) -> list[Scores]:
+    def _metric(self, metric: Metric, form: str, samples: CaptionSet, data: str) -> list[Scores]:
         """Return all columns of one metric, under their own names."""
         path = _path(metric, form, data) if self.store else None
         if path is not None and path.exists():
@@ -115,16 +113,21 @@ class Scorer:
         for column, values in table.values.items():
             sign = 1.0 if table.columns[column].higher_is_better else -1.0
             why_not = Counter(u.reason for u in table.unscored if u.column == column)
-            found.append(Scores(
-                column, sign * values, table.signatures[column], unscored=dict(why_not),
-                notes=table.notes,
-            ))
+            found.append(
+                Scores(
+                    column,
+                    sign * values,
+                    table.signatures[column],
+                    unscored=dict(why_not),
+                    notes=table.notes,
+                )
+            )
         if path is not None:
             _write(path, found)
         return found
 
 
-# -- kept scores ----------------------------------------------------------------------------------
+# -- kept scores ------------------------------------------------ ---
 
 
 @lru_cache(maxsize=1)
@@ -156,8 +159,11 @@ def _path(metric: Metric, form: str, data: str) -> Path | None:
 def _write(path: Path, found: list[Scores]) -> None:
     said = [[s.name, s.signature, s.unscored, s.notes] for s in found]
     with files.replacing(path, "wb") as file:
-        np.savez(file, values=np.array([s.values for s in found]),
-                 said=np.frombuffer(json.dumps(said).encode(), np.uint8))
+        np.savez(
+            file,
+            values=np.array([s.values for s in found]),
+            said=np.frombuffer(json.dumps(said).encode(), np.uint8),
+        )
 
 
 def _read(path: Path) -> list[Scores]:
@@ -165,13 +171,11 @@ def _read(path: Path) -> list[Scores]:
         said = json.loads(bytes(file["said"]))
         return [
             Scores(name, values, signature, unscored=unscored, notes=notes)
-            for values, (name, signature, unscored, notes) in zip(
-                file["values"], said, strict=True
-            )
+            for values, (name, signature, unscored, notes) in zip(file["values"], said, strict=True)
         ]
 
 
-# -- a user's own function ---------------------------------------------------------------------------
+# -- a user's own function -------------------------------------- ---
 
 
 def user_function(text: str) -> Callable[..., Any]:
@@ -188,7 +192,7 @@ def user_function(text: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"{path} has no function {name!r}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _call(name: str, function: Callable[..., Any], samples: CaptionSet) -> Scores:
@@ -203,15 +207,17 @@ def _call(name: str, function: Callable[..., Any], samples: CaptionSet) -> Score
     columns: dict[str, list[Any]] = {
         "references": samples.references(),
         "images": samples.images.tolist(),
-        "objects": (samples.objects.tolist() if samples.objects is not None
-                    else [None] * len(samples)),
+        "objects": (
+            samples.objects.tolist() if samples.objects is not None else [None] * len(samples)
+        ),
     }
     one = wanted[0] in ("caption", "candidate", "prediction", "sentence", "text")
     columns["image"] = columns["images"]
     for other in ("refs", "reference", "mult_references", "targets"):
         columns[other] = columns["references"]
     unknown = [
-        w for w in wanted[1:]
+        w
+        for w in wanted[1:]
         if w not in columns
         and inspect.signature(function).parameters[w].default is inspect.Parameter.empty
     ]
@@ -237,5 +243,9 @@ def _call(name: str, function: Callable[..., Any], samples: CaptionSet) -> Score
             f"its result has the shape {values.shape}"
         )
     gone = int(np.isnan(values).sum())
-    return Scores(name, values, f"{name}|user function|captious:{__version__}",
-                  unscored={"the function gave NaN": gone} if gone else {})
+    return Scores(
+        name,
+        values,
+        f"{name}|user function|captious:{__version__}",
+        unscored={"the function gave NaN": gone} if gone else {},
+    )

@@ -127,7 +127,9 @@ def kernel(data: Observations) -> Kernel:
     np.add.at(per_level, (units, levels), 1.0)
     ties = (seen.T @ seen).tocsr()
     return Kernel(
-        signs + signs.T, ties if ties.nnz < 0.05 * size**2 else ties.toarray(), per_level,
+        signs + signs.T,
+        ties if ties.nnz < 0.05 * size**2 else ties.toarray(),
+        per_level,
         seen.toarray() if len(distinct) <= 256 else None,
     )
 
@@ -158,9 +160,7 @@ def spearman(data: Observations, weights: Floats) -> Floats:
         y = np.cumsum(y_totals, axis=1) - y_totals / 2 - half
         w *= y[:, level]
         together = np.einsum("rg,rg->r", np.add.reduceat(w, starts, axis=1), x)
-        spread = np.einsum("rg,rg,rg->r", x_totals, x, x) * np.einsum(
-            "rl,rl,rl->r", y_totals, y, y
-        )
+        spread = np.einsum("rg,rg,rg->r", x_totals, x, x) * np.einsum("rl,rl,rl->r", y_totals, y, y)
         with np.errstate(invalid="ignore", divide="ignore"):
             out.append(together / np.sqrt(spread))
     return np.concatenate(out)
@@ -173,9 +173,7 @@ def pearson(data: Observations, weights: Floats) -> Floats:
     np.add.at(sums, data.units, np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y]))
     n, sx, sy, sxx, syy, sxy = (weights @ sums).T
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(
-            (sxy - sx * sy / n) / np.sqrt((sxx - sx**2 / n) * (syy - sy**2 / n))
-        )
+        return np.asarray((sxy - sx * sy / n) / np.sqrt((sxx - sx**2 / n) * (syy - sy**2 / n)))
 
 
 def resampled(measure: str, data: Observations, weights: Floats) -> Floats:
@@ -204,8 +202,14 @@ def standardised(x: Floats, measure: str) -> Floats:
 
 
 def permutation(
-    measure: str, a: Floats, b: Floats, y: Floats, units: Ints, size: int,
-    trials: int, seed: int,
+    measure: str,
+    a: Floats,
+    b: Floats,
+    y: Floats,
+    units: Ints,
+    size: int,
+    trials: int,
+    seed: int,
 ) -> tuple[float, float]:
     """Test whether metric ``a`` agrees better with ``y`` than metric ``b`` (PERM-BOTH).
 
@@ -217,7 +221,9 @@ def permutation(
     """
     both = Observations(
         np.concatenate([standardised(a, measure), standardised(b, measure)]),
-        np.concatenate([y, y]), np.concatenate([units, units + size]), 2 * size,
+        np.concatenate([y, y]),
+        np.concatenate([units, units + size]),
+        2 * size,
     )
     swap = np.random.default_rng(seed).integers(0, 2, (trials + 1, size)).astype(np.float64)
     swap[0] = 0.0  # the first row is the observed assignment

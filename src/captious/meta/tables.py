@@ -32,10 +32,15 @@ def render(
         if r.reason:
             cells.append([r.metric, "-", "", *("" for _ in groups), ""])
         else:
-            cells.append([
-                r.metric, f"{r.value:.4f}", f"[{r.low:.4f}, {r.high:.4f}]" if r.low == r.low else "",
-                *(f"{r.groups.get(g, float('nan')):.4f}" for g in groups), f"{r.n:,}",
-            ])
+            cells.append(
+                [
+                    r.metric,
+                    f"{r.value:.4f}",
+                    f"[{r.low:.4f}, {r.high:.4f}]" if r.low == r.low else "",
+                    *(f"{r.groups.get(g, float('nan')):.4f}" for g in groups),
+                    f"{r.n:,}",
+                ]
+            )
     if format == "csv":
         out = io.StringIO()
         csv.writer(out).writerows([[*row, found.protocol.name] for row in cells])
@@ -43,11 +48,23 @@ def render(
     mark = "- " if format == "markdown" else ""
     parts = [grid(cells, format)]
     if tests:
-        parts.append(grid([
-            ["pair", "difference", "p", "p Holm"],
-            *([f"{t.a} - {t.b}", f"{t.difference:+.4f}", f"{t.p:.4f}",
-               f"{t.corrected:.4f}{'*' if t.corrected < 0.05 else ''}"] for t in tests),
-        ], format))
+        parts.append(
+            grid(
+                [
+                    ["pair", "difference", "p", "p Holm"],
+                    *(
+                        [
+                            f"{t.a} - {t.b}",
+                            f"{t.difference:+.4f}",
+                            f"{t.p:.4f}",
+                            f"{t.corrected:.4f}{'*' if t.corrected < 0.05 else ''}",
+                        ]
+                        for t in tests
+                    ),
+                ],
+                format,
+            )
+        )
     parts.append("\n".join(mark + line for line in remarks(found, tests, signatures)))
     return "\n\n".join(parts) + "\n"
 
@@ -90,7 +107,7 @@ def to_json(found: Evaluation, tests: Sequence[Test]) -> dict[str, Any]:
         "tests": [asdict(t) for t in tests],
         "captious": __version__,
     }
-    return _clean(whole)  # type: ignore[no-any-return]
+    return _clean(whole)
 
 
 def _clean(value: Any) -> Any:

@@ -14,7 +14,14 @@ from captious.meta.judgements import Card, JudgementSet, SystemTable
 Loader = Callable[[Path], "JudgementSet | SystemTable"]
 
 MODULES = (
-    "flickr8k", "pascal50s", "abstract50s", "composite", "coco2015", "thumb", "polaris", "cxc",
+    "flickr8k",
+    "pascal50s",
+    "abstract50s",
+    "composite",
+    "coco2015",
+    "thumb",
+    "polaris",
+    "cxc",
     "foil",
 )
 

@@ -10,7 +10,9 @@ from captious.io import files
 from captious.meta.judgements import same_text
 
 SOURCES = (
-    "coco/captions_val2014.json", "coco/dataset_coco.json", "coco/val2014_captions.parquet",
+    "coco/captions_val2014.json",
+    "coco/dataset_coco.json",
+    "coco/val2014_captions.parquet",
 )
 _NUMBER = re.compile(r"(\d+)(?:\.\w+)?$")
 

@@ -57,7 +57,11 @@ def load(root: Path) -> JudgementSet:
     rows, half = np.arange(len(found)), len(found) // 2
     groups = np.where(rows < half, "HC", "HI").astype(object)
     return JudgementSet(
-        CARD, samples, Pairs(2 * rows, 2 * rows + 1, votes), samples.images, groups,
+        CARD,
+        samples,
+        Pairs(2 * rows, 2 * rows + 1, votes),
+        samples.images,
+        groups,
         counts={"pairs": len(found), "HC": half, "HI": len(found) - half},
         remarks=checks.remarks(),
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from captious.meta.judgements import Card, Checks, SystemTable
 from captious.meta.sets._files import table
+from captious.types import Floats
 
 HUMAN = {
     "M1": "share of captions judged better than or equal to a human's",
@@ -53,7 +54,7 @@ def load(root: Path) -> SystemTable:
             checks.bad("teams that stand twice", f"{place}: {row['team']}")
     metrics = [c for c in header if c.startswith(("c5_", "c40_")) and not c.endswith("_date")]
 
-    def column(name: str) -> np.ndarray:
+    def values_of(name: str) -> Floats:
         values = []
         for place, row in rows:
             try:
@@ -64,7 +65,7 @@ def load(root: Path) -> SystemTable:
         return np.array(values)
 
     out = SystemTable(
-        CARD, tuple(teams), {c: column(c) for c in HUMAN}, {c: column(c) for c in metrics}
+        CARD, tuple(teams), {c: values_of(c) for c in HUMAN}, {c: values_of(c) for c in metrics}
     )
     checks.stop_if_bad()
     return out

@@ -33,7 +33,9 @@ def _card(name: str, what: str, ending: str) -> Card:
         "users",
         files=(
             *(f"composite/{part}_{ending}.csv" for part in _PARTS),
-            "flickr8k/Flickr8k.token.txt", "flickr30k/captions.parquet", "|".join(_coco.SOURCES),
+            "flickr8k/Flickr8k.token.txt",
+            "flickr30k/captions.parquet",
+            "|".join(_coco.SOURCES),
         ),
         optional=("flickr8k/images", "flickr30k/images", "coco/images"),
         counts="11,985 ratings = 3 captions x (997 Flickr8k + 991 Flickr30k + 2,007 COCO) images",
@@ -58,9 +60,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
     checks = Checks(card.name)
     eight = flickr8k.captions(root / "flickr8k/Flickr8k.token.txt", checks)[1]
     content = pq.read_table(root / "flickr30k/captions.parquet")
-    thirty = dict(
-        zip(content["image"].to_pylist(), content["captions"].to_pylist(), strict=True)
-    )
+    thirty = dict(zip(content["image"].to_pylist(), content["captions"].to_pylist(), strict=True))
     coco = _coco.captions(root)
     find: dict[str, Callable[[str], tuple[str, list[str] | None]]] = {
         "8k": lambda n: (n, eight.get(n)),
@@ -91,14 +91,21 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[0] for r in rows], [r[4] for r in rows]
     samples = CaptionSet.build(
-        [r[2] for r in rows], [r[3] for r in rows], ids=[f"{r[0]}|{r[1]}" for r in rows],
-        images=[r[0] for r in rows], systems=[r[1] for r in rows],
+        [r[2] for r in rows],
+        [r[3] for r in rows],
+        ids=[f"{r[0]}|{r[1]}" for r in rows],
+        images=[r[0] for r in rows],
+        systems=[r[1] for r in rows],
     )
     ratings = Ratings(
         np.arange(len(rows)), np.array([r[5] for r in rows]), np.zeros(len(rows), np.int64), 1, 5
     )
     return JudgementSet(
-        card, samples, ratings, units, groups,
+        card,
+        samples,
+        ratings,
+        units,
+        groups,
         counts={"ratings": len(rows), "images": len(seen)}
         | {part: int((groups == part).sum()) for part in _PARTS},
         remarks=checks.remarks(),
@@ -122,8 +129,12 @@ def _lines(path: Path, checks: Checks) -> list[tuple[str, str, list[str], list[s
             return []
         image, texts, given = header[0], header[1:4], header[4:7]
     return [
-        (place, row.get(image, "").strip(), [row.get(t, "").strip() for t in texts],
-         [row.get(g, "").strip() for g in given])
+        (
+            place,
+            row.get(image, "").strip(),
+            [row.get(t, "").strip() for t in texts],
+            [row.get(g, "").strip() for g in given],
+        )
         for place, row in rows
     ]
 

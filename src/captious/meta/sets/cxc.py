@@ -42,12 +42,14 @@ STS = _card("sts", "two captions", "about 44,000 pairs per split")
 def load(card: Card, task: str, root: Path) -> JudgementSet:
     """Read one split (test if it is there, else val)."""
     checks = Checks(card.name)
-    path = next(
-        p for p in (root / f"cxc/{task}_{s}.csv" for s in ("test", "val")) if p.exists()
-    )
+    path = next(p for p in (root / f"cxc/{task}_{s}.csv" for s in ("test", "val")) if p.exists())
     sentences = _coco.sentences(root)
-    texts = {key: (image, text) for image, found in sentences.items() for key, text in found
-             if key is not None}
+    texts = {
+        key: (image, text)
+        for image, found in sentences.items()
+        for key, text in found
+        if key is not None
+    }
     if not texts:
         checks.bad("caption files without caption ids", "give coco/captions_val2014.json")
     header, lines = table(path)
@@ -83,15 +85,22 @@ def load(card: Card, task: str, root: Path) -> JudgementSet:
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[3] for r in rows], [r[4] for r in rows]
     samples = CaptionSet.build(
-        [r[1] for r in rows], [r[2] for r in rows], ids=[r[0] for r in rows],
+        [r[1] for r in rows],
+        [r[2] for r in rows],
+        ids=[r[0] for r in rows],
         images=[r[3] for r in rows],
     )
     ratings = Ratings(
         np.arange(len(rows)), np.array([r[5] for r in rows]), np.zeros(len(rows), np.int64), 0, 5
     )
     return JudgementSet(
-        card, samples, ratings, units, groups,
-        counts={"ratings": len(rows), "images": len(set(units))}, remarks=checks.remarks(),
+        card,
+        samples,
+        ratings,
+        units,
+        groups,
+        counts={"ratings": len(rows), "images": len(set(units))},
+        remarks=checks.remarks(),
     )
 
 

@@ -123,15 +123,21 @@ def _join(
     units = np.empty(len(judged), object)
     units[:] = [image for _, image, _, _ in judged]
     return JudgementSet(
-        card, samples,
+        card,
+        samples,
         Ratings(
             np.repeat(np.arange(len(judged)), width),
             np.array([r for *_, rs in judged for r in rs]),
-            np.tile(np.arange(width), len(judged)), low, high,
+            np.tile(np.arange(width), len(judged)),
+            low,
+            high,
         ),
-        units, own=own,
+        units,
+        own=own,
         counts={
-            "rows": len(judged), "ratings": len(judged) * width, "images": len(paths),
+            "rows": len(judged),
+            "ratings": len(judged) * width,
+            "images": len(paths),
             "caption is its own reference": int(own.sum()),
         },
         remarks=checks.remarks(),

@@ -60,14 +60,18 @@ def load(root: Path) -> JudgementSet:
     checks.stop_if_bad()
     twice = [r for r in rows for _ in (0, 1)]
     samples = CaptionSet.build(
-        [c for r in rows for c in r[1:3]], [r[3] for r in twice],
+        [c for r in rows for c in r[1:3]],
+        [r[3] for r in twice],
         ids=[f"{n}{'ab'[k]}" for n in range(len(rows)) for k in (0, 1)],
         images=[str(r[0]) for r in twice],
     )
     at = np.arange(len(rows))
     votes = np.tile([1.0, 0.0], (len(rows), 1))
     return JudgementSet(
-        CARD, samples, Pairs(2 * at, 2 * at + 1, votes), samples.images,
+        CARD,
+        samples,
+        Pairs(2 * at, 2 * at + 1, votes),
+        samples.images,
         counts={"pairs": len(rows), "images": len({r[0] for r in rows})},
         remarks=checks.remarks(),
     )

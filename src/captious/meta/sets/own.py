@@ -42,8 +42,14 @@ def load(path: Path) -> JudgementSet:
     checks.stop_if_bad()
     columns = {k for _, row in records for k in row}
     card = Card(
-        path.name, f"judgements in {path.name}", "the user's own", (str(path),), (),
-        f"{len(records):,} records", (), "",
+        path.name,
+        f"judgements in {path.name}",
+        "the user's own",
+        (str(path),),
+        (),
+        f"{len(records):,} records",
+        (),
+        "",
     )
     if {"caption_a", "caption_b"} <= columns and columns & {"preferred", "votes_a"}:
         return _pairs(card, records, checks)
@@ -128,13 +134,13 @@ def _frame(
     checks.stop_if_bad()
     images = [None if row.get("image") in (None, "") else str(row["image"]) for _, row in records]
     samples = CaptionSet.build(
-        captions, [references[p] for p in places],
-        ids=[f"{p + 1}.{n}" for n, p in enumerate(places)], images=[images[p] for p in places],
+        captions,
+        [references[p] for p in places],
+        ids=[f"{p + 1}.{n}" for n, p in enumerate(places)],
+        images=[images[p] for p in places],
     )
     units = np.empty(len(captions), object)
-    units[:] = [
-        images[p] or str(records[p][1].get("item", f"record {p + 1}")) for p in places
-    ]
+    units[:] = [images[p] or str(records[p][1].get("item", f"record {p + 1}")) for p in places]
     groups = np.empty(len(records), object)
     groups[:] = [str(row.get("group") or "all") for _, row in records]
     return samples, units, groups
@@ -144,7 +150,7 @@ def _ratings(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
     rows, values, judges = [], [], []
     seen: dict[tuple[str, str], str] = {}
     for number, (place, row) in enumerate(records):
-        given = row["rating"] if "rating" in row else None
+        given = row.get("rating")
         if isinstance(given, str) and given.lstrip().startswith("["):
             given = _literal(given)
         several = given if isinstance(given, list) else [given]
@@ -159,16 +165,24 @@ def _ratings(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
     captions = [_text(row, "caption", place, checks) for place, row in records]
     samples, units, groups = _frame(records, captions, list(range(len(records))), checks)
     ratings = np.array(values)
-    own = np.array([
-        same_text(c) in {same_text(r) for r in refs}
-        for c, refs in zip(samples.captions(), samples.references(), strict=True)
-    ])
+    own = np.array(
+        [
+            same_text(c) in {same_text(r) for r in refs}
+            for c, refs in zip(samples.captions(), samples.references(), strict=True)
+        ]
+    )
     return JudgementSet(
-        card, samples,
+        card,
+        samples,
         Ratings(np.array(rows), ratings, np.array(judges), ratings.min(), ratings.max()),
-        units, groups, own,
-        counts={"rows": len(records), "ratings": len(rows),
-                "caption is its own reference": int(own.sum())},
+        units,
+        groups,
+        own,
+        counts={
+            "rows": len(records),
+            "ratings": len(rows),
+            "caption is its own reference": int(own.sum()),
+        },
         remarks=checks.remarks(),
     )
 
@@ -185,14 +199,23 @@ def _pairs(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
                 checks.bad("preferred is not a, b or tie", f"{place}: {row['preferred']!r}")
             votes.append(chosen or (0.0, 0.0))
         else:
-            votes.append((_value(row.get("votes_a"), "votes", place, checks),
-                          _value(row.get("votes_b"), "votes", place, checks)))
+            votes.append(
+                (
+                    _value(row.get("votes_a"), "votes", place, checks),
+                    _value(row.get("votes_b"), "votes", place, checks),
+                )
+            )
     places = [n for n in range(len(records)) for _ in (0, 1)]
     samples, units, groups = _frame(records, captions, places, checks)
     at = np.arange(len(records))
     return JudgementSet(
-        card, samples, Pairs(2 * at, 2 * at + 1, np.array(votes)), units, groups,
-        counts={"pairs": len(records)}, remarks=checks.remarks(),
+        card,
+        samples,
+        Pairs(2 * at, 2 * at + 1, np.array(votes)),
+        units,
+        groups,
+        counts={"pairs": len(records)},
+        remarks=checks.remarks(),
     )
 
 
@@ -211,7 +234,11 @@ def _rankings(card: Card, records: list[Record], checks: Checks) -> JudgementSet
     rank = np.array(ranks)
     votes = np.column_stack([rank[first] < rank[second], rank[second] < rank[first]]).astype(float)
     return JudgementSet(
-        card, samples, Pairs(first, second, votes), units, groups[first],
+        card,
+        samples,
+        Pairs(first, second, votes),
+        units,
+        groups[first],
         counts={"items": len(items), "captions": len(records), "pairs": len(chosen)},
         remarks=checks.remarks(),
     )

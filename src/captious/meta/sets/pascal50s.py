@@ -42,8 +42,11 @@ FIXED = Card(
     title="PASCAL-50S, 48-vote consensus, five fixed references",
     licence=_LICENCE,
     files=("pascal50s/consensus_5refs.json",),
-    optional=("pascal50s/images", "pascal50s/pascal50s_refs.json",
-              "pascal50s/pascal50s_voc_objects.json"),
+    optional=(
+        "pascal50s/images",
+        "pascal50s/pascal50s_refs.json",
+        "pascal50s/pascal50s_voc_objects.json",
+    ),
     counts="4,000 pairs: HC, HI, HM, MM with 1,000 each; 1,000 images with 50 references",
     traps=_TRAPS,
     get="the common JSON of this protocol goes to pascal50s/consensus_5refs.json; the home page "
@@ -54,8 +57,12 @@ VOTES = Card(
     title="PASCAL-50S, 10 or 11 direct votes per pair (pair_pascal.mat)",
     licence=_LICENCE,
     files=("pascal50s/pair_pascal.mat", "pascal50s/pascal50s_refs.json"),
-    optional=("pascal50s/images", "pascal50s/pascal50s_voc_objects.json",
-              "pascal50s/pascal_candsB.json", "pascal50s/pascal_candsC.json"),
+    optional=(
+        "pascal50s/images",
+        "pascal50s/pascal50s_voc_objects.json",
+        "pascal50s/pascal_candsB.json",
+        "pascal50s/pascal_candsC.json",
+    ),
     counts="4,000 pairs; 3,994 with 11 votes, 6 with 10",
     traps=_TRAPS,
     get="pair_pascal.mat of the CIDEr release (vrama91/cider, pyCIDErConsensus)",
@@ -67,8 +74,11 @@ CONSENSUS = Card(
     files=("pascal50s/consensus_pascal.mat", "pascal50s/pair_pascal.mat"),
     optional=("pascal50s/images", "pascal50s/pascal50s_voc_objects.json"),
     counts="192,000 votes = 48 x 4,000 pairs",
-    traps=(*_TRAPS, "24 to 24 is a draw: several repositories toss an unseeded coin; here such "
-           "pairs are left out and counted"),
+    traps=(
+        *_TRAPS,
+        "24 to 24 is a draw: several repositories toss an unseeded coin; here such "
+        "pairs are left out and counted",
+    ),
     get="consensus_pascal.mat of the CIDEr release (vrama91/cider, pyCIDErConsensus)",
 )
 
@@ -90,11 +100,16 @@ def load_fixed(root: Path) -> JudgementSet:
                 checks.bad("pairs without two captions or a label 0/1", place)
                 continue
             votes = (1.0, 0.0) if item["label"] == 0 else (0.0, 1.0)
-            items.append({
-                "place": place, "kind": kind, "image": Path(item["image"]).name,
-                "captions": [c.strip() for c in item["captions"]], "votes": votes,
-                "references": [r.strip() for r in item["references"]],
-            })
+            items.append(
+                {
+                    "place": place,
+                    "kind": kind,
+                    "image": Path(item["image"]).name,
+                    "captions": [c.strip() for c in item["captions"]],
+                    "votes": votes,
+                    "references": [r.strip() for r in item["references"]],
+                }
+            )
     pools = _pools(root, items, checks)
     return _build(FIXED, root, items, checks, pools)
 
@@ -195,17 +210,19 @@ def _mat_pairs(root: Path, checks: Checks) -> list[dict[str, Any]]:
         if not 1 <= int(kind) <= len(KINDS):
             checks.bad("kinds outside 1..4", f"{place}: {kind}")
             continue
-        items.append({
-            "place": place, "kind": KINDS[int(kind) - 1], "image": _text(pair["name"]),
-            "captions": [_text(pair["sent1"]), _text(pair["sent2"])],
-            "votes": (float((votes == 1).sum()), float((votes == -1).sum())),
-        })
+        items.append(
+            {
+                "place": place,
+                "kind": KINDS[int(kind) - 1],
+                "image": _text(pair["name"]),
+                "captions": [_text(pair["sent1"]), _text(pair["sent2"])],
+                "votes": (float((votes == 1).sum()), float((votes == -1).sum())),
+            }
+        )
     return items
 
 
-def _pools(
-    root: Path, items: list[dict[str, Any]], checks: Checks
-) -> dict[str, list[str]] | None:
+def _pools(root: Path, items: list[dict[str, Any]], checks: Checks) -> dict[str, list[str]] | None:
     path = root / "pascal50s/pascal50s_refs.json"
     if not path.exists():
         return None
@@ -257,10 +274,15 @@ def _build(
     groups[:] = [item["kind"] for item in items]
     pairs = Pairs(2 * rows, 2 * rows + 1, np.array([item["votes"] for item in items]))
     return JudgementSet(
-        card, build([item["references"] for item in twice]), pairs, units, groups,
+        card,
+        build([item["references"] for item in twice]),
+        pairs,
+        units,
+        groups,
         pool=None if pools is None else build([pools[item["image"]] for item in twice]),
         counts={
-            "pairs": len(items), "images": len(paths),
+            "pairs": len(items),
+            "images": len(paths),
             "votes split evenly": int((pairs.preference == 0).sum()),
         }
         | {kind: int((groups == kind).sum()) for kind in KINDS},

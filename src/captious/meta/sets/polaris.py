@@ -37,8 +37,10 @@ NEBULA = Card(
     files=("nebula/nebula_test.csv",),
     optional=("nebula/images",),
     counts="32,978 images over all splits",
-    traps=("test ratings of the first release have errors: the Spica corrections replace rows by "
-           "(imgid, mt)",),
+    traps=(
+        "test ratings of the first release have errors: the Spica corrections replace rows by "
+        "(imgid, mt)",
+    ),
     get="the test split of the hub data set Ka2ukiMatsuda/Nebula, saved as nebula/nebula_test.csv",
 )
 
@@ -49,8 +51,12 @@ def load(card: Card, root: Path) -> JudgementSet:
     path = root / card.files[0]
     header, rows = table(path)
     names = {}
-    for ours, theirs in {"caption": ("mt", "cand"), "refs": ("refs",),
-                         "score": ("score", "human_score"), "image": ("imgid", "file_name")}.items():
+    for ours, theirs in {
+        "caption": ("mt", "cand"),
+        "refs": ("refs",),
+        "score": ("score", "human_score"),
+        "image": ("imgid", "file_name"),
+    }.items():
         names[ours] = next((n for n in theirs if n in header), "")
         if not names[ours]:
             checks.bad("columns that are missing", " or ".join(theirs))
@@ -71,15 +77,21 @@ def load(card: Card, root: Path) -> JudgementSet:
     units = np.empty(len(rows), object)
     units[:] = images
     samples = CaptionSet.build(
-        captions, references, ids=[f"{n}|{image}" for n, image in enumerate(images)],
+        captions,
+        references,
+        ids=[f"{n}|{image}" for n, image in enumerate(images)],
         images=[picture(folder, image, checks) for image in images],
     )
     ratings = Ratings(
         np.arange(len(rows)), np.array(values), np.zeros(len(rows), np.int64), 0.0, 1.0
     )
     return JudgementSet(
-        card, samples, ratings, units,
-        counts={"ratings": len(rows), "images": len(set(images))}, remarks=checks.remarks(),
+        card,
+        samples,
+        ratings,
+        units,
+        counts={"ratings": len(rows), "images": len(set(images))},
+        remarks=checks.remarks(),
     )
 
 

@@ -17,9 +17,10 @@ CARD = Card(
     name="thumb",
     title="THumB 1.0, overall score of 500 images x 5 captioners (Kasai et al. 2022)",
     licence="see jungokasai/THumB; captions of COCO",
-    files=("thumb/mscoco_THumB-1.0.jsonl",
-           "thumb/mscoco_references.jsonl|thumb/mscoco_references.json|"
-           + "|".join(_coco.SOURCES)),
+    files=(
+        "thumb/mscoco_THumB-1.0.jsonl",
+        "thumb/mscoco_references.jsonl|thumb/mscoco_references.json|" + "|".join(_coco.SOURCES),
+    ),
     optional=("coco/images",),
     counts="2,500 ratings: 500 images, Up-Down, Unified-VLP, VinVL-base, VinVL-large and Human",
     traps=(
@@ -42,8 +43,16 @@ def load(root: Path) -> JudgementSet:
         try:
             item = json.loads(line)
             image = _coco.image_id(str(item["image"]))
-            rows.append((place, str(item["SYS"]), image, str(item["image"]),
-                         item["hyp"].strip(), str(item["human_score"])))
+            rows.append(
+                (
+                    place,
+                    str(item["SYS"]),
+                    image,
+                    str(item["image"]),
+                    item["hyp"].strip(),
+                    str(item["human_score"]),
+                )
+            )
         except (json.JSONDecodeError, KeyError, TypeError) as err:
             checks.bad("lines that cannot be read", f"{place}: {err}")
     references = _references(root, rows)
@@ -58,16 +67,20 @@ def load(root: Path) -> JudgementSet:
     checks.stop_if_bad()
     folder = root / "coco/images"
     samples = CaptionSet.build(
-        [r[4] for r in rows], [references[r[2]] for r in rows],
+        [r[4] for r in rows],
+        [references[r[2]] for r in rows],
         ids=[f"{r[2]}|{r[1]}" for r in rows],
-        images=[picture(folder, r[3], checks) for r in rows], systems=[r[1] for r in rows],
+        images=[picture(folder, r[3], checks) for r in rows],
+        systems=[r[1] for r in rows],
     )
     units = np.empty(len(rows), object)
     units[:] = [str(r[2]) for r in rows]
     return JudgementSet(
-        CARD, samples,
+        CARD,
+        samples,
         Ratings(np.arange(len(rows)), np.array(values), np.zeros(len(rows), np.int64), -5, 5),
-        units, samples.systems,
+        units,
+        samples.systems,
         counts={"ratings": len(rows), "images": len({r[2] for r in rows})},
         remarks=checks.remarks(),
     )

@@ -1,0 +1,382 @@
+"""Protocols, scoring and evaluation; known values of the original tools on Flickr8k-Expert."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from captious import cli
+from captious.errors import InputError, UsageError
+from captious.meta import protocols, sets
+from captious.meta.evaluate import evaluate
+from captious.meta.judgements import Card, JudgementSet, Pairs, Ratings
+from captious.meta.scoring import Scorer
+from captious.types import CaptionSet
+
+CARD = Card("toy", "a toy", "none", ("x",), (), "few", (), "")
+
+
+def _units(values):
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+@pytest.fixture
+def rated():
+    rng = np.random.default_rng(2)
+    words = "dog cat man runs sits red ball grass the a on".split()
+    captions = [" ".join(rng.choice(words, 6)) for _ in range(60)]
+    images = [f"i{n // 3}" for n in range(60)]
+    pool = {i: [" ".join(rng.choice(words, 7)) for _ in range(6)] for i in set(images)}
+    samples = CaptionSet.build(captions, [pool[i] for i in images], images=images)
+    ratings = Ratings(
+        np.repeat(np.arange(60), 3),
+        rng.integers(1, 5, 180).astype(float),
+        np.tile([0, 1, 2], 60),
+        1,
+        4,
+    )
+    return JudgementSet(CARD, samples, ratings, _units(images))
+
+
+@pytest.fixture
+def paired(rated):
+    at = np.arange(30)
+    votes = np.random.default_rng(1).integers(0, 3, (30, 2)).astype(float)
+    return replace(
+        rated, judged=Pairs(2 * at, 2 * at + 1, votes), groups=_units(["x", "y", "x"] * 10)
+    )
+
+
+def _function(tmp_path, body):
+    path = tmp_path / "mine.py"
+    path.write_text(body)
+    return f"{path}:score"
+
+
+LENGTHS = "def score(captions, references):\n    return [len(c) for c in captions]\n"
+
+
+# -- the original tools' figures -------------------------------- ---
+
+ORIGINAL = {  # specs: real toolkit, 5,664 rows
+    "bleu_1": (0.3390, 0.3232, 0.4035),
+    "bleu_4": (0.3212, 0.3078, 0.3867),
+    "rouge_l": (0.3359, 0.3231, 0.4043),
+    "cider_d(by='row')": (0.4679, 0.4389, 0.5425),
+}
+
+
+def test_known_values_on_flickr8k_expert(shared, cache):
+    judged = sets.load_ratings("flickr8k-expert", shared / "data")
+    scorer = Scorer(["bleu", "rouge_l", "cider_d(by=row)"], store=False)
+    for at, name in enumerate(("tau-b-mean", "tau-c-pooled", "rho-pooled")):
+        found = evaluate(judged, protocols.get(name, "flickr8k-expert"), scorer, resamples=20)
+        for metric, values in ORIGINAL.items():
+            result = found.result(metric)
+            assert result.value == pytest.approx(values[at], abs=6e-5)
+            assert result.low < result.value < result.high
+            assert result.n == (5664 if name == "tau-b-mean" else 16992)
+            assert "captious:" in result.signature
+
+
+@pytest.mark.full
+def test_meteor_on_flickr8k_expert(shared, cache):
+    pytest.importorskip("pycocoevalcap")
+    judged = sets.load_ratings("flickr8k-expert", shared / "data")
+    scorer = Scorer(["meteor"], store=False)
+    for name, value in (("tau-b-mean", 0.4496), ("tau-c-pooled", 0.4182), ("rho-pooled", 0.5187)):
+        found = evaluate(judged, protocols.get(name, "flickr8k-expert"), scorer, resamples=0)
+        assert found.result("meteor").value == pytest.approx(value, abs=6e-5)
+
+
+def test_golden_columns_give_the_same_agreement(shared, cache):
+    """Our rows and the golden rows of the original tools are the same captions."""
+    import pyarrow.parquet as pq
+
+    golden = pq.read_table(shared / "golden/classic/flickr8k_expert.parquet")
+    judged = sets.load_ratings("flickr8k-expert", shared / "data")
+    assert golden["cand"].to_pylist() == judged.samples.captions()
+    assert golden["in_refs"].to_pylist() == judged.own.tolist()
+    keep = ~judged.own
+    y = np.array(golden["expert"].to_pylist())[keep]
+    x = np.repeat(golden["meteor"].to_numpy()[keep], 3)
+    assert stats.kendalltau(x, y.ravel(), variant="c").statistic == pytest.approx(0.4182, abs=6e-5)
+    kept = judged.without_own()
+    assert kept.judged.values.tolist() == y.ravel().tolist()
+
+
+def test_inter_human_agreement_is_the_published_one(shared):
+    from captious.meta import agreement
+
+    judged = sets.load_ratings("flickr8k-expert", shared / "data").without_own()
+    found = agreement.ceiling(judged)
+    assert found["tau-b, pairs of judges"] == pytest.approx(0.736, abs=5e-4)
+
+
+# -- protocols -------------------------------------------------- ---
+
+
+def test_every_protocol_says_what_it_does():
+    for name, protocol in protocols.PROTOCOLS.items():
+        assert name == protocol.name
+        assert protocol.describe()
+        if protocol.set != "*":
+            sets.card(protocol.set)
+    assert set(protocols.DEFAULTS.values()) <= set(protocols.PROTOCOLS)
+    assert set(protocols.DEFAULTS) == set(sets.names()) - {"coco2015"}
+
+
+def test_protocol_names():
+    assert protocols.get("tau-b-mean", "flickr8k-expert").pooling == "mean"
+    assert protocols.get("tau-c-mean", "mine.csv").name == "mine.csv/tau-c-mean"
+    with pytest.raises(UsageError, match="tau-b-mean"):
+        protocols.get("flickr8k-expert/tau-b-man")
+
+
+def test_references_are_drawn_per_image_and_seeded(rated):
+    protocol = protocols.Protocol("toy/x", "toy", "tau-b", references=2, draws=3)
+    first = protocols.chosen_samples(rated, protocol, 0)
+    again = protocols.chosen_samples(rated, protocol, 0)
+    second = protocols.chosen_samples(rated, protocol, 1)
+    assert first.references() == again.references()
+    assert first.references() != second.references()
+    for n in range(0, 60, 3):
+        assert first[n].references == first[n + 1].references == first[n + 2].references
+        assert set(first[n].references) <= set(rated.samples[n].references)
+        assert len(first[n].references) == 2
+    none = protocols.chosen_samples(rated, replace(protocol, references=0))
+    assert none.reference_counts.tolist() == [0] * 60
+    with pytest.raises(InputError, match="smallest pool: 6"):
+        protocols.chosen_samples(rated, replace(protocol, references=7))
+
+
+# -- evaluation ------------------------------------------------- ---
+
+
+def test_ratings_pooled_and_mean(rated, tmp_path, cache):
+    scorer = Scorer(_function(tmp_path, LENGTHS))
+    x = np.array([len(c) for c in rated.samples.captions()], float)
+    y = rated.judged.values.reshape(60, 3)
+    pooled = evaluate(rated, protocols.get("tau-c-pooled", "toy"), scorer, resamples=50)
+    assert pooled.result("score").value == pytest.approx(
+        stats.kendalltau(np.repeat(x, 3), y.ravel(), variant="c").statistic
+    )
+    mean = evaluate(rated, protocols.get("tau-b-mean", "toy"), scorer, resamples=50)
+    assert mean.result("score").value == pytest.approx(
+        stats.kendalltau(x, np.round(y.mean(axis=1), 9)).statistic
+    )
+    assert mean.result("score").low <= mean.result("score").value <= mean.result("score").high
+
+
+def test_pairs_with_groups_and_undecided_people(paired, tmp_path, cache):
+    scorer = Scorer(_function(tmp_path, LENGTHS))
+    found = evaluate(paired, protocols.get("half", "toy"), scorer, resamples=50).result("score")
+    people = paired.judged.preference
+    x = np.array([len(c) for c in paired.samples.captions()], float)
+    gap = np.sign(x[0::2] - x[1::2])
+    right = np.where(gap == 0, 0.5, gap == people)[people != 0]
+    assert found.value == pytest.approx(right.mean())
+    assert found.n == int((people != 0).sum())
+    assert set(found.groups) == {"x", "y"}
+
+
+def test_draws_are_averaged(paired, tmp_path, cache):
+    body = (
+        "def score(captions, references):\n"
+        "    return [len(set(c.split()) & set(' '.join(r).split()))"
+        " for c, r in zip(captions, references)]\n"
+    )
+    protocol = protocols.Protocol("toy/x", "toy", "accuracy", references=1, draws=4)
+    scorer = Scorer(_function(tmp_path, body))
+    whole = evaluate(paired, protocol, scorer, resamples=0).result("score")
+    single = []
+    for draw in range(4):
+        x = scorer(protocols.chosen_samples(paired, protocol, draw))["score"].values
+        people = paired.judged.preference
+        single.append((np.sign(x[0::2] - x[1::2]) * people > 0)[people != 0].mean())
+    assert whole.value == pytest.approx(np.mean(single))
+    assert whole.spread == pytest.approx(np.std(single))
+
+
+def test_protocol_of_the_wrong_kind(rated, tmp_path):
+    with pytest.raises(UsageError, match="ratings"):
+        evaluate(rated, protocols.get("strict", "toy"), Scorer(_function(tmp_path, LENGTHS)))
+
+
+def test_what_cannot_run_stays_with_its_reason(rated, cache):
+    found = evaluate(
+        rated,
+        protocols.get("tau-b-mean", "toy"),
+        Scorer(["rouge_l", "vifidel"], store=False),
+        resamples=0,
+    )
+    result = found.result("vifidel")
+    assert np.isnan(result.value)
+    assert "object labels" in result.reason
+    assert not found.result("rouge_l").reason
+    assert list(found.scores) == ["rouge_l"]
+
+
+def test_nan_scores_are_counted_not_dropped_silently(rated, tmp_path, cache):
+    body = (
+        "def score(captions, references):\n"
+        "    return [float('nan') if i % 2 else len(c) for i, c in enumerate(captions)]\n"
+    )
+    found = evaluate(
+        rated, protocols.get("tau-b-pooled", "toy"), Scorer(_function(tmp_path, body)), resamples=10
+    ).result("score")
+    assert (found.n, found.unscored) == (90, 90)
+
+
+def test_tests_between_metrics(rated, tmp_path, cache):
+    good = tmp_path / "good.py"
+    y = rated.judged.values.reshape(60, 3).sum(axis=1)
+    good.write_text(f"def oracle(captions, references):\n    return {y.tolist()}\n")
+    noise = tmp_path / "noise.py"
+    noise.write_text(
+        "def noise(captions, references):\n    return [i * 7919 % 61 for i in range(60)]\n"
+    )
+    found = evaluate(
+        rated,
+        protocols.get("r-mean", "toy"),
+        Scorer([f"{good}:oracle", f"{noise}:noise"]),
+        resamples=0,
+    )
+    (test,) = found.tests(trials=300)
+    assert test.difference > 0.5
+    assert test.corrected < 0.01
+    assert test.williams_p < 0.01
+
+
+# -- scoring ---------------------------------------------------- ---
+
+
+def test_scores_are_kept_and_read_back(rated, cache):
+    first = Scorer(["rouge_l", "bleu_2"])(rated.samples)
+    kept = list((cache.cache_dir / "meta").glob("*.npz"))
+    assert len(kept) == 2
+    again = Scorer(["rouge_l", "bleu_2"])(rated.samples)
+    assert list(again) == list(first) == ["rouge_l", "bleu_2"]
+    for name in first:
+        assert again[name].values.tolist() == first[name].values.tolist()
+        assert again[name].signature == first[name].signature
+    other = Scorer(["rouge_l"])(rated.samples[:30])
+    assert len(list((cache.cache_dir / "meta").glob("*.npz"))) == 3
+    assert len(other["rouge_l"].values) == 30
+
+
+def test_parameters_are_part_of_the_column_name(rated, cache):
+    found = Scorer(["cider_d", "cider_d(by=row)"], store=False)(rated.samples)
+    assert list(found) == ["cider_d", "cider_d(by='row')"]
+    assert found["cider_d"].values.tolist() != found["cider_d(by='row')"].values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("score = 3\n", "no function"),
+        ("def score():\n    return 1\n", "no argument"),
+        ("def score(captions, weird):\n    return 1\n", "weird"),
+        ("def score(captions, references):\n    return [1.0]\n", "60 are wanted"),
+        ("def score(captions, references):\n    return ['x'] * 60\n", "one number per caption"),
+    ],
+)
+def test_functions_that_do_not_fit(rated, tmp_path, body, message):
+    with pytest.raises((UsageError, InputError), match=message):
+        Scorer(_function(tmp_path, body))(rated.samples)
+
+
+def test_a_function_of_one_caption_may_ask_for_the_image(rated, tmp_path):
+    body = "def score(caption, references, image):\n    return len(references) + int(image[1:])\n"
+    found = Scorer(_function(tmp_path, body))(rated.samples)["score"]
+    assert found.values[:4].tolist() == [6, 6, 6, 7]
+
+
+# -- the command line ------------------------------------------- ---
+
+
+def test_meta_on_an_own_file_with_an_own_function(tmp_path, capsys, cache):
+    rows = [
+        {"caption": "a " * n, "references": ["a a"], "rating": n % 4, "image": f"i{n}"}
+        for n in range(1, 20)
+    ]
+    judged = tmp_path / "mine.json"
+    judged.write_text(json.dumps(rows))
+    out = tmp_path / "out.json"
+    code = cli.main(
+        [
+            "meta",
+            _function(tmp_path, LENGTHS),
+            "rouge_l",
+            "--set",
+            str(judged),
+            "--trials",
+            "50",
+            "--tests",
+            "-f",
+            "json",
+            "-o",
+            str(out),
+            "--cache",
+            str(tmp_path / "c"),
+        ]
+    )
+    assert code == 0
+    found = json.loads(out.read_text())
+    assert found["protocol"]["name"] == "mine.json/tau-b-mean"
+    assert [r["metric"] for r in found["results"]] == ["rouge_l", "score"]
+    assert len(found["tests"]) == 1
+    assert (
+        cli.main(
+            [
+                "meta",
+                "rouge_l",
+                "--set",
+                str(judged),
+                "-p",
+                "rho-pooled",
+                "--trials",
+                "20",
+                "--diagnose",
+                "--cache",
+                str(tmp_path / "c"),
+            ]
+        )
+        == 0
+    )
+    text = capsys.readouterr().out
+    assert "protocol mine.json/rho-pooled: Spearman rho" in text
+    assert "by caption length" in text
+
+
+def test_meta_names_what_is_wrong(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("CAPTIOUS_DATA", raising=False)
+    assert cli.main(["meta", "bleu", "--set", "flickr8k-exprt"]) == 2
+    assert "flickr8k-expert" in capsys.readouterr().err
+    assert cli.main(["meta", "bleu"]) == 2
+    assert "CAPTIOUS_DATA" in capsys.readouterr().err
+    assert cli.main(["meta", "bleu", "--data", str(tmp_path)]) == 3
+    assert "ExpertAnnotations.txt" in capsys.readouterr().err
+    assert cli.main(["meta", "--list"]) == 0
+    assert "pascal50s/half-5refs" in capsys.readouterr().out
+
+
+def test_data_lists_all_sets(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("CAPTIOUS_DATA", raising=False)
+    assert cli.main(["data", "--data", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    for name in sets.names():
+        assert name in text
+    assert cli.main(["data", "thumb", "-f", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "thumb"
+
+
+def test_data_checks_what_is_there(shared, capsys):
+    assert cli.main(["data", "pascal50s", "--check", "--data", str(shared / "data")]) == 0
+    assert "pairs 4000" in capsys.readouterr().out

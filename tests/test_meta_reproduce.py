@@ -1,0 +1,232 @@
+"""Paper tables, analyses, probes and pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from captious import cli, registry
+from captious.errors import UsageError
+from captious.meta import analyses, diagnostics, papers, protocols, reproduce, robustness
+from captious.meta.evaluate import evaluate
+from captious.meta.scoring import Scorer
+from captious.types import CaptionSet
+
+
+def test_every_printed_row_and_column_has_its_place():
+    for table in papers.TABLES:
+        printed = papers.reported()[table.paper][table.key]
+        lost = [row for row in printed if row not in table.rows]
+        assert lost in ([], ["Inter-human (cited)"]), (table.paper, table.name)
+        keys = {k for row in printed.values() for k in row}
+        assert {c.key for c in table.columns} == keys
+        for column in table.columns:
+            assert bool(column.protocol) != bool(column.missing)
+            if column.protocol:
+                protocols.get(column.protocol)
+
+
+def test_every_table_of_the_papers_is_covered():
+    done = {(t.paper, t.key) for t in papers.TABLES}
+    done |= {
+        ("bert_tbr", f"table{k}")
+        for k in ("1_coco2015_pearson", "2_ablation_pearson", "5_captioners")
+    }
+    done |= {("tiger", "text_sensitivity_property_accuracy")}
+    for paper, tables in papers.reported().items():
+        for key in tables:
+            if key.startswith("table") and paper != "_notes" and key != "table4_examples":
+                assert (paper, key) in done, (paper, key)
+
+
+def test_columns_of_choices_exist():
+    """A spec whose metric is registered must give the column that the row names."""
+    for table in papers.TABLES:
+        for choices in table.rows.values():
+            for choice in choices if isinstance(choices, tuple) else ():
+                if choice.spec.partition("(")[0] in registry.names():
+                    names = {n for *_, ns in Scorer([choice.spec]).steps for n in ns}
+                    assert choice.column in names
+
+
+def test_cells():
+    assert reproduce.Cell(0.323, 0.32304).text(1.0) == "0.323 / 0.323 (+0.000)"
+    assert reproduce.Cell(0.323, 0.3229).text(1.0) == "0.323 / 0.323 (+0.000)"
+    assert reproduce.Cell(51.2, 62.6).text(100.0) == "51.2 / 62.6 (+11.4)"
+    assert reproduce.Cell(None, 62.6).text(100.0) == "- / 62.6"
+    assert reproduce.Cell(0.2, float("nan")).text(1.0) == "0.200 / -"
+
+
+def test_unknown_tables_are_named():
+    with pytest.raises(UsageError, match="tiger table1"):
+        reproduce.find("tiger", "tabel1")
+    assert cli.main(["reproduce", "tigre", "table1", "--data", "."]) == 2
+
+
+def test_tiger_table1_without_the_slow_rows(shared, cache, monkeypatch):
+    table = reproduce.find("tiger", "table1")
+    fast = {k: v for k, v in table.rows.items() if k in ("BLEU-1", "ROUGE-L", "CIDEr")}
+    slow = dict.fromkeys(set(table.rows) - set(fast), "left out of this test")
+    monkeypatch.setattr(reproduce, "TABLES", ())
+    from dataclasses import replace
+
+    bench = reproduce.Bench(shared / "data", extras=False, resamples=0, store=False)
+    filled = reproduce.fill(replace(table, rows=fast | slow), bench)
+    for label in fast:
+        composite, _, tau, rho = filled.rows[label]
+        assert np.isnan(composite.ours)
+        assert "COMPOSITE" in composite.reason
+        assert tau.ours == pytest.approx(tau.paper, abs=6e-4)
+        assert rho.ours == pytest.approx(rho.paper, abs=6e-4)
+    text = reproduce.render(filled, "markdown")
+    assert "flickr8k-expert/tau-c-pooled" in text
+    assert "left out of this test" in text
+
+
+def test_coco_2015(shared):
+    found = analyses.coco_2015(reproduce.Bench(shared / "data"))
+    rows = {(r[0], r[1]): r for r in found.cells[1:]}
+    assert rows["SPICE", "M1"][3] == "0.659"
+    assert rows["LEIC (cited)", "M1"][3] == "-"
+    assert "14 teams" in found.remarks[0]
+
+
+# -- probes ----------------------------------------------------- ---
+
+
+def test_changes_do_what_they_say():
+    rng = np.random.default_rng(0)
+    words = "two young dogs are running with a red ball".split()
+    assert len(robustness.drop(words, rng)) == len(words) - 1
+    assert sorted(robustness.swap(words, rng)) == sorted(words)
+    assert robustness.swap(words, rng) != words
+    assert len(robustness.repeat(words, rng)) == len(words) + 1
+    assert robustness.negate(words, rng)[4] == "not"
+    assert robustness.negate("a dog with a ball".split(), rng)[2] == "without"
+    assert robustness.negate("a dog".split(), rng) is None
+    assert len(robustness.truncate(words, rng)) == 6
+    for kind, listed in (
+        ("colour", robustness.COLOURS),
+        ("number", robustness.NUMBERS),
+        ("action", robustness.ACTIONS),
+    ):
+        changed = robustness.KINDS[kind](words, rng)
+        differ = [(a, b) for a, b in zip(words, changed, strict=True) if a != b]
+        assert len(differ) == 1
+        assert set(differ[0]) <= set(listed)
+
+
+@pytest.mark.parametrize(("kind", "same"), [("object, similar", True), ("object, other", False)])
+def test_objects_stay_in_or_leave_their_line(kind, same):
+    line = {w: n for n, group in enumerate(robustness.OBJECTS) for w in group}
+    for seed in range(20):
+        out = robustness.KINDS[kind](["a", "dog"], np.random.default_rng(seed))
+        assert out[1] != "dog"
+        assert (line[out[1]] == line["dog"]) == same
+
+
+def test_probe_counts_and_scores(cache):
+    samples = CaptionSet.build(
+        ["a red dog runs", "two men sit"],
+        [["a red dog runs", "x"], ["two men sit", "y"]],
+        images=["1", "2"],
+    )
+    found = {p.kind: p for p in robustness.probe(samples, Scorer(["rouge_l"], store=False))}
+    assert found["colour"].n == 1
+    assert found["colour"].accuracy == 1.0
+    assert found["drop"].n == 2
+    assert found["drop"].fall > 0
+
+
+# -- diagnostics and pictures ----------------------------------- ---
+
+
+@pytest.fixture
+def found(tmp_path, cache):
+    from captious.meta.sets import own
+
+    rng = np.random.default_rng(3)
+    lines = ["caption,rating,image,ref_1"]
+    for n in range(90):
+        size = int(rng.integers(2, 9))
+        lines.append(
+            f'{"w " * size}z{n},"[{rng.integers(1, 5)}, {rng.integers(1, 5)}]",i{n // 3},w w'
+        )
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(lines))
+    return evaluate(
+        own.load(path),
+        protocols.get("tau-b-mean", "mine.csv"),
+        Scorer(["rouge_l", "bleu"], store=False),
+        resamples=50,
+    )
+
+
+def test_splits_cover_every_caption_once(found):
+    for split in (diagnostics.by_length(found), diagnostics.by_judges(found)):
+        assert np.sum(list(split.values()), axis=0).tolist() == [1] * 90
+        table = diagnostics.within(found, split)
+        assert set(table) == set(found.scores)
+
+
+def test_correlations_and_tree(found):
+    names, matrix = diagnostics.correlations(found.scores)
+    assert np.allclose(matrix, matrix.T)
+    assert np.allclose(np.diag(matrix), 1)
+    text = diagnostics.tree(names, matrix)
+    assert all(n in text for n in names)
+    assert text.count("rho") == len(names) - 1
+
+
+def test_pictures(found, tmp_path):
+    pytest.importorskip("matplotlib")
+    from captious.meta import pictures
+
+    tests = found.tests(trials=20)
+    pictures.beats(found, tests, tmp_path / "beats.svg")
+    pictures.beats(found, tests, tmp_path / "again.svg")
+    assert (tmp_path / "beats.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    assert "bleu_1" in (tmp_path / "beats.svg").read_text()
+    pictures.intervals(found, tmp_path / "i.png")
+    pictures.curves({"a": [1.0, 2.0]}, [0, 1], tmp_path / "c.svg", "x", "y")
+    names, matrix = diagnostics.correlations(found.scores)
+    pictures.dendrogram(names, diagnostics.linkage(matrix), tmp_path / "t.svg")
+    pictures.heat(["a"], ["b"], np.array([[0.3]]), tmp_path / "h.svg", "t", 0.5)
+    assert (tmp_path / "i.png").stat().st_size > 1000
+
+
+def test_saturation(cache):
+    (found,) = diagnostics.saturation(
+        {"good": ["a dog runs", "a cat"], "bad": ["x", "y"]},
+        ["one dog", "the cat sits"],
+        [["a dog runs"], ["a cat"]],
+        ["1", "2"],
+        Scorer(["rouge_l"], store=False),
+    )
+    assert found.above_human == {"good": 1.0, "bad": 0.0}
+    assert found.means["good"] == 1.0
+
+
+@pytest.mark.full
+def test_reproduce_all_on_the_real_data(shared, tmp_path):
+    out = tmp_path / "docs/results.md"
+    assert (
+        cli.main(
+            [
+                "reproduce",
+                "all",
+                "--data",
+                str(shared / "data"),
+                "--trials",
+                "100",
+                "-o",
+                str(out),
+                "-q",
+            ]
+        )
+        == 0
+    )
+    text = out.read_text()
+    for part in ("TIGEr, Table 1", "VIFIDEL, Table 6", "BERT-TBR, Table 1", "Saturation"):
+        assert part in text
+    assert (tmp_path / "docs/pictures/flickr8k-expert-beats.svg").exists()
