@@ -118,6 +118,11 @@ def java(lines: list[str]) -> list[str]:
     return done.stdout.decode("utf-8").split("\n")
 
 
+def java_alone(texts: list[str]) -> list[str]:
+    """The same for every text with a line of one letter behind it."""
+    return java([line for text in texts for line in (text, "b")])[0 : 2 * len(texts) : 2]
+
+
 def toolkit(line: str) -> list[str]:
     """What the toolkit's scorers see of an output line."""
     return " ".join(w for w in line.rstrip().split(" ") if w not in ptb.PUNCTUATION).split()
@@ -167,16 +172,15 @@ def compare_captions(data: Path, show: int) -> list[str]:
         ours = [ptb.tokenize(text) for text in lines]
         theirs = [toolkit(line) for line in java(lines)[: len(lines)]]
         report(f"{name}, in the file", lines, ours, theirs, show)
-        alone = java([line for text in lines for line in (text, "b")])[0 : 2 * len(lines) : 2]
-        report(f"{name}, alone", lines, ours, [toolkit(line) for line in alone], show)
+        theirs = [toolkit(line) for line in java_alone(lines)]
+        report(f"{name}, alone", lines, ours, theirs, show)
         everything += lines
     return everything
 
 
 def compare_made_up(base: list[str], count: int, seed: int, show: int) -> None:
     texts = made_up(base, count, seed)
-    lines = [line for text in texts for line in (text, "b")]
-    answers = [line.split(" ") if line else [] for line in java(lines)[0 : 2 * len(texts) : 2]]
+    answers = [line.split(" ") if line else [] for line in java_alone(texts)]
     raw = [trimmed(ptb.raw_tokenize(text)) for text in texts]
     report(f"made-up, raw (seed {seed})", texts, raw, [trimmed(a) for a in answers], show)
     scored = [toolkit(" ".join(answer)) for answer in answers]
@@ -235,8 +239,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=10)
     parser.add_argument("--captions", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--write", type=Path, help="write Java's answers to made-up strings here")
     given = parser.parse_args()
     base = ["a man rides a brown horse on the beach .", "Two dogs play with a ball in the snow."]
+    if given.write:
+        texts = sorted(set(made_up(base, given.fuzz, given.seed)))
+        pairs = [[text, answer] for text, answer in zip(texts, java_alone(texts), strict=True)]
+        given.write.write_text(json.dumps(pairs, indent=0), encoding="utf-8")
+        return
     if given.data.exists() and given.captions:
         base = compare_captions(given.data, given.show)
         speed(base[:243_000])

@@ -110,12 +110,14 @@ _TITLES = alt(
     words("supt supts det ft adj adv asst assoc ens insp mlle mme msgr sfc"),
     capitalised("Miss"),
 )
-_OPENING_ONLY = words("invt elec natl mfg mtg dept vs alex wm jos cie a.k.a cf treas ph")
+_OPENING_ONLY = alt(
+    words("invt elec natl dept vs alex wm jos cie a.k.a cf treas ph"), seq("m", one("ft"), "g")
+)
 _BEFORE_NUMBER = words("ca fig figs prop no nos art bldg pp op")
 
 _FILE_ENDINGS = words(
     "bat bmp c class cgi cpp dll doc docx exe gif gz h htm html jar java jpeg jpg mov mp3 pdf php "
-    "pl png ppt ps py sql tar txt wav x xml zip 3gp wma wmv"
+    "pl png ppt ps py sql tar txt wav x xml zip"
 )
 
 # A sentence surely begins when an acronym is followed by one of these, so capitalised.
@@ -213,9 +215,10 @@ def rules() -> tuple[Rule, ...]:
     particle = maybe(one("dDoOlL"), any_apostrophe, stuff)
     thing = seq(particle, some(stuff), many(hyphen, particle, some(stuff)))
     plain = one("A-Za-z0-9")
-    hyphen_part = seq(some(one("A-Za-z0-9\u00ad")), maybe(".", some(digit)))
     hyphened = seq(
-        plain, many(one("A-Za-z0-9.,\u00ad")), some("-", alt(hyphen_part, seq(dotted, ".")))
+        plain,
+        many(one("A-Za-z0-9.,\u00ad")),
+        some("-", alt(some(one("A-Za-z0-9\u00ad")), seq(dotted, "."))),
     )
     amper = alt(one("+&"), "&amp;")
     joined = seq(some(one("A-Z")), some(amper, some(one("A-Z"))))

@@ -14,6 +14,9 @@ other than a newline inside a caption only separates words, where the original s
 so shifts every caption after it. A phone number or mixed fraction ("2 1/2") is one raw token with a
 no-break space inside; `tokenize` cuts it there, as the toolkit's scorers do under Python 3.
 
+One difference is known: the lower case of a Greek capital sigma beside a digit, where Java and
+Python disagree.
+
 Most captions never reach the scanner: a piece between two spaces whose tokens cannot depend on what
 follows is looked up in a table of pieces seen before.
 """
@@ -143,11 +146,10 @@ def scan(text: str, follow: str = "") -> tuple[list[str], bool]:
         The tokens, and True where they would be the same whatever came after ``follow``.
     """
     machine, made = _scanner()
-    stop, text = len(text), text + follow
     wide = not text.isascii() and max(text) > "\uffff"
     if wide:  # the original sees such a character as two
         text = "".join(map(chr, array("H", text.encode("utf-16-le", "surrogatepass"))))
-        stop = len(text) - len(follow)
+    stop, text = len(text), text + follow
     kinds, failed = machine.kinds(text), set[tuple[int, int]]()
     tokens, start, reach = [], 0, 0
     while start < stop:

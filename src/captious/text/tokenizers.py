@@ -23,6 +23,29 @@ class Tokenizer:
         return self.cut(text)
 
 
+# mteval-v13a, the tokenisation of WMT: symbols stand alone; a dot or comma too, unless between
+# digits (the character beside it is used up by the match, so runs of them split as there); a dash
+# behind a digit.
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+_SPLITS = (
+    (re.compile(r"[ -&(-+/:-@\[-`{-~]"), r" \g<0> "),
+    (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
+    (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
+    (re.compile(r"([0-9])-"), r"\1 - "),
+)
+
+
+def _mteval(text: str) -> list[str]:
+    """Lower-cased tokens of mteval-v13a, as sacreBLEU's ``13a`` with ``lowercase`` makes them."""
+    text = text.lower().rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for entity, sign in _ENTITIES:
+        text = text.replace(entity, sign)
+    text = f" {text} "
+    for pattern, spaced in _SPLITS:
+        text = pattern.sub(spaced, text)
+    return text.split()
+
+
 # A word as scikit-learn's text vectorisers see it (VIFIDEL): two or more letters or digits.
 _WORD = re.compile(r"\b\w\w+\b")
 
@@ -31,6 +54,7 @@ _TABLE = {
     for t in (
         Tokenizer("ptb", ptb.SIGNATURE, ptb.tokenize),
         Tokenizer("plain", "plain-1", lambda text: text.lower().split()),
+        Tokenizer("13a", "13a-lc", _mteval),
         Tokenizer("none", "none", str.split),
         Tokenizer("words", "words-1", lambda text: _WORD.findall(text.lower())),
     )
