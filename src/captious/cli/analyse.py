@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from captious.cli import _options
+from captious.errors import InputError
 from captious.types import CaptionSet, Floats
 
 ANALYSES = {
@@ -74,10 +75,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _flickr8k(root: Path) -> tuple[CaptionSet, Any]:
+    from captious.meta.judgements import Ratings
     from captious.meta.sets.flickr8k import load_expert
 
     given = load_expert(root).without_own()
     ratings = given.judged
+    if not isinstance(ratings, Ratings):
+        raise InputError("Flickr8k-Expert holds ratings of single captions; these are choices")
     table = np.full((len(given.samples), int(ratings.judges.max()) + 1), np.nan)
     table[ratings.rows, ratings.judges] = ratings.values
     return given.samples, table

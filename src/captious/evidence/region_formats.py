@@ -331,8 +331,8 @@ def _allowed() -> dict[tuple[str, str], Callable[..., Any] | type]:
 
     names: dict[tuple[str, str], Callable[..., Any] | type] = {("_codecs", "encode"): _encode}
     for room in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray"):
-        names[room, "_reconstruct"] = multiarray._reconstruct  # type: ignore[attr-defined]
-        names[room, "scalar"] = multiarray.scalar  # type: ignore[attr-defined]
+        names[room, "_reconstruct"] = multiarray._reconstruct
+        names[room, "scalar"] = multiarray.scalar
         names[room, "ndarray"] = np.ndarray
         names[room, "dtype"] = np.dtype
     for room in ("numpy.core.numeric", "numpy._core.numeric"):

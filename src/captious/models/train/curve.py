@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def draw_curve(
     history: Sequence[Mapping[str, Any]],
@@ -23,12 +25,12 @@ def draw_curve(
     for axis, names, style in ((left, losses, "--"), (right, scores, "-")):
         for name in names:
             values = [entry.get(name) for entry in history]
-            if all(value is not None for value in values):
-                axis.plot(steps, values, style, label=name)
+            if None not in values:
+                axis.plot(steps, np.asarray(values, float), style, label=name)
     left.set_xlabel("step")
     left.set_ylabel("loss (dashed)")
     right.set_ylabel("dev score")
     handles = [*left.get_lines(), *right.get_lines()]
-    right.legend(handles, [line.get_label() for line in handles], loc="center right")
+    right.legend(handles=handles, loc="center right")
     figure.savefig(target, dpi=120)
     return target
