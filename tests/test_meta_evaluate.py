@@ -156,6 +156,18 @@ def test_references_are_drawn_per_image_and_seeded(rated):
         protocols.chosen_samples(rated, replace(protocol, references=7))
 
 
+def test_references_equal_to_the_caption_can_be_taken_out():
+    samples = CaptionSet.build(
+        ["A dog .", "a cat", "x"], [["a dog", "two dogs"], ["the cat", "one cat"], ["X", "x ."]]
+    )
+    left = protocols.without_equal(samples)
+    assert left.references() == [["two dogs"], ["the cat", "one cat"], ["X", "x ."]]
+    base = protocols.get("strict-5refs", "pascal50s")
+    changed = base.changed(drop_equal=True, references=3, draws=2, seed=base.seed)
+    assert changed.name == "pascal50s/strict-5refs+references=3+draws=2+drop_equal=True"
+    assert "equal to the caption taken out" in changed.describe()
+
+
 # -- evaluation ------------------------------------------------- ---
 
 

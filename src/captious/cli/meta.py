@@ -43,6 +43,18 @@ def add_parser(subs: Any) -> None:
         metavar="NAME",
         help="e.g. flickr8k-expert/tau-b-mean; --list shows them",
     )
+    group = parser.add_argument_group("changes to the protocol (its name will say so)")
+    group.add_argument("--references", type=int, metavar="K", help="draw K references per image")
+    group.add_argument("--draws", type=int, metavar="N", help="draw references N times, average")
+    group.add_argument("--draw-seed", type=int, metavar="S", help="seed of these draws")
+    group.add_argument(
+        "--drop-equal",
+        action="store_true",
+        help="take references that equal the caption out of its references",
+    )
+    group.add_argument(
+        "--keep-own", action="store_true", help="keep captions that are their own reference"
+    )
     add_places(parser)
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
     parser.add_argument(
@@ -123,7 +135,13 @@ def run(args: argparse.Namespace) -> int:
             from captious.meta.judgements import Pairs
 
             name = "strict" if isinstance(judged.judged, Pairs) else "tau-b-mean"
-        protocol = protocols.get(name, judged.name)
+        protocol = protocols.get(name, judged.name).changed(
+            references=args.references,
+            draws=args.draws,
+            seed=args.draw_seed,
+            drop_own=False if args.keep_own else None,
+            drop_equal=True if args.drop_equal else None,
+        )
         found = evaluate(judged, protocol, scorer, resamples=args.trials)
         tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
         text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
@@ -163,4 +181,4 @@ def judgements(args: argparse.Namespace) -> Any:
                 "`captious reproduce bert_tbr table1` correlates them with the judgements"
             )
         judged = found
-    return labelled(judged, args.objects)
+    return labelled(judged, args.objects, replacing=True)

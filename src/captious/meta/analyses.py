@@ -278,8 +278,8 @@ def coco_2015(bench: Bench) -> Analysis:
         cells,
         [
             f"ours: published leaderboard scores of {size} teams (Human and Random left out), "
-            "hidden test images; the paper scores its own copies of the captions on validation images of "
-            "12 teams that it does not name",
+            "hidden test images; the paper scores captions of 12 teams, which it does not name, on "
+            "validation images",
             "rows that need the teams' captions stay empty: those captions are not among the data",
             f"M1: {coco2015.HUMAN['M1']}; M2: {coco2015.HUMAN['M2']}",
         ],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from captious.errors import InputError, UsageError, did_you_mean
-from captious.meta.judgements import JudgementSet
+from captious.meta.judgements import JudgementSet, same_text
 from captious.types import CaptionSet
 
 SEED = 12345
@@ -32,6 +32,8 @@ class Protocol:
         draws: how often references are drawn; results are averaged.
         seed: of the draws.
         drop_own: whether captions that are their own reference are left out.
+        drop_equal: whether references with the caption's own words are taken out of its references
+            (unless none would be left).
         used_by: who reports numbers under it.
     """
 
@@ -44,6 +46,7 @@ class Protocol:
     draws: int = 1
     seed: int = SEED
     drop_own: bool = False
+    drop_equal: bool = False
     used_by: str = ""
 
     def describe(self) -> str:
@@ -79,7 +82,30 @@ class Protocol:
                 f"{self.references} references drawn per image, mean of {self.draws} "
                 f"draw{'s' * (self.draws > 1)}, seed {self.seed}"
             )
+        if self.drop_equal:
+            parts.append("references equal to the caption taken out")
         return "; ".join(parts)
+
+    def changed(
+        self,
+        *,
+        references: int | None = None,
+        draws: int | None = None,
+        seed: int | None = None,
+        drop_own: bool | None = None,
+        drop_equal: bool | None = None,
+    ) -> Protocol:
+        """Return a variant whose name says what was changed."""
+        given = {
+            "references": references,
+            "draws": draws,
+            "seed": seed,
+            "drop_own": drop_own,
+            "drop_equal": drop_equal,
+        }
+        new = {k: v for k, v in given.items() if v is not None and v != getattr(self, k)}
+        name = self.name + "".join(f"+{k}={v}" for k, v in new.items())
+        return replace(self, name=name, **new)  # type: ignore[arg-type]
 
 
 def _all() -> dict[str, Protocol]:
@@ -215,11 +241,13 @@ def get(name: str, set_name: str | None = None) -> Protocol:
 
 
 def chosen_samples(judged: JudgementSet, protocol: Protocol, draw: int = 0) -> CaptionSet:
-    """Return the captions with the references that the protocol takes in this draw.
+    """Return the captions with the references that the protocol takes in this draw."""
+    drawn = _drawn(judged, protocol, draw)
+    return without_equal(drawn) if protocol.drop_equal else drawn
 
-    All captions of an image get the same references; a caption's own text may be among them, as
-    in the published protocols.
-    """
+
+def _drawn(judged: JudgementSet, protocol: Protocol, draw: int) -> CaptionSet:
+    """Draw references: all captions of an image get the same ones."""
     if protocol.references is None:
         return judged.samples
     source = judged.pool if judged.pool is not None else judged.samples
@@ -259,3 +287,14 @@ def with_references(samples: CaptionSet, index: np.ndarray, counts: np.ndarray) 
         samples.systems,
         samples.objects,
     )
+
+
+def without_equal(samples: CaptionSet) -> CaptionSet:
+    """Take references that are the caption itself out; a row never loses its last reference."""
+    words = [same_text(t) for t in samples.pool.strings()]
+    code = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
+    other = code[samples.reference] != code[samples.caption[samples.reference_rows]]
+    left = np.bincount(samples.reference_rows[other], minlength=len(samples))
+    other |= (left == 0)[samples.reference_rows]
+    counts = np.bincount(samples.reference_rows[other], minlength=len(samples))
+    return with_references(samples, np.flatnonzero(other), counts)

@@ -128,11 +128,14 @@ class Bench:
         )
 
 
-def labelled(judged: JudgementSet, path: Path | None) -> JudgementSet:
-    """Give captions the object labels of their image from a file, where the set has none."""
+def labelled(judged: JudgementSet, path: Path | None, replacing: bool = False) -> JudgementSet:
+    """Give captions the object labels of their image from a file, where the set has none.
+
+    ``replacing`` takes the file's labels even where the set brings its own.
+    """
     from captious.evidence.objects import ObjectStore
 
-    if path is None or judged.samples.objects is not None:
+    if path is None or (judged.samples.objects is not None and not replacing):
         return judged
     store = ObjectStore.read(path)
 
