@@ -24,6 +24,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -117,10 +118,14 @@ class EfficientNetLite:
 
     def maps(self, pixels: Floats) -> Floats:
         """Feature map of one photograph."""
+        batch = ((pixels - 127.0) / 128.0).transpose(2, 0, 1)[None]
+        return self.open()(np.ascontiguousarray(batch, np.float32))[0]
+
+    def open(self) -> Callable[[Floats], Floats]:
+        """The network, ready to run; exported and loaded on the first call."""
         if self._run is None:
             self._run = self._open()
-        batch = ((pixels - 127.0) / 128.0).transpose(2, 0, 1)[None]
-        return self._run(np.ascontiguousarray(batch, np.float32))[0]
+        return self._run
 
     def _path(self) -> Path:
         from captious import assets
@@ -271,12 +276,9 @@ def _grid_weights(count: int, rows: int, columns: int) -> Floats:
     return pooling_weights(grid_boxes(count), rows, columns)
 
 
-def extractor(
-    backbones: Iterable[str] = DEFAULT_BACKBONES, count: int = 36, threads: int | None = None
-) -> Extractor:
+def extractor(backbones: Iterable[str] = DEFAULT_BACKBONES, count: int = 36) -> Extractor:
     """The default extractor; ``backbones`` are asset names."""
-    threads = threads or settings.get().threads
-    return Extractor([EfficientNetLite(name, threads=threads) for name in backbones], count)
+    return Extractor([EfficientNetLite(name) for name in backbones], count)
 
 
 class CachedRegions:
@@ -325,18 +327,42 @@ class CachedRegions:
                 wanted[digest] = image
         for some in _chunks(list(wanted.items()), 64):
             part = []
-            for digest, image in track(some, "extracting regions", unit="photographs"):
-                try:
-                    part.append((digest, self.extract(open_image(image))))
-                except InputError as error:
-                    del self._content[image]
-                    problems.append(str(error))
+            found = extract_many([(digest, Path(image)) for digest, image in some], self.extract)
+            for digest, one in track(found, "extracting regions", len(some), "photographs"):
+                if isinstance(one, str):
+                    del self._content[wanted[digest]]
+                    problems.append(one)
+                else:
+                    part.append((digest, one))
             if part:
                 self._writer.write_part(part)
         if wanted:
             self._cache = RegionFolder(self.folder)
         if problems:
             raise InputError(problems)
+
+
+def extract_many(
+    photographs: Sequence[tuple[str, Path]], extract: Callable[[Image.Image], RegionSet]
+) -> Iterator[tuple[str, RegionSet | str]]:
+    """Regions of many photographs in their order; a string says why one could not be read.
+
+    Photographs are spread over threads, one thread each: decoding and the backbones run outside
+    Python's lock, and small networks gain little from more threads inside.
+    """
+
+    def one(item: tuple[str, Path]) -> tuple[str, RegionSet | str]:
+        try:
+            return item[0], extract(open_image(item[1]))
+        except InputError as error:
+            return item[0], str(error)
+
+    for backbone in getattr(extract, "backbones", ()):
+        opened = getattr(backbone, "open", None)
+        if opened is not None:
+            opened()
+    with ThreadPoolExecutor(settings.get().threads) as pool:
+        yield from pool.map(one, photographs)
 
 
 def extract_folder(
@@ -360,12 +386,12 @@ def extract_folder(
     problems: list[str] = []
     with Progress("extracting regions", len(left), "photographs") as bar:
         for some in _chunks(left, part):
-            sets = []
-            for name, file in some:
-                try:
-                    sets.append((name, extract(open_image(file))))
-                except InputError as error:
-                    problems.append(str(error))
+            sets: list[tuple[str, RegionSet]] = []
+            for name, found in extract_many(some, extract):
+                if isinstance(found, str):
+                    problems.append(found)
+                else:
+                    sets.append((name, found))
                 bar.advance()
             if sets:
                 writer.write_part(sets)
