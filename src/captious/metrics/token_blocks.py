@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.models.text_encoder import Encoded, TextEncoder
-from captious.types import CaptionSet, Ints
+from captious.types import CaptionSet, Ints, TextPool
 
 BLOCK_TEXTS = 2048
+BLOCK_CHARACTERS = 400_000  # some 100,000 pieces: 150 MB of vectors for MiniLM
 _BATCH_PIECES = 8192  # padded pieces of one batch: 12 MB of vectors for MiniLM
 
 
@@ -38,15 +39,24 @@ def blocks(samples: CaptionSet, encoder: TextEncoder, layer: int) -> Iterator[Bl
     has = np.flatnonzero(samples.reference_counts > 0)
     first = samples.reference[samples.offsets[has]]
     order = has[np.lexsort((has, first))]
+    long = samples.pool.derived("characters", lambda: _characters(samples.pool))
     seen: set[int] = set()
-    start = 0
+    letters = start = 0
     for at, row in enumerate(order.tolist()):
-        seen.add(int(samples.caption[row]))
-        seen.update(samples.reference[samples.offsets[row] : samples.offsets[row + 1]].tolist())
-        if len(seen) >= BLOCK_TEXTS or at == len(order) - 1:
+        refs = samples.reference[samples.offsets[row] : samples.offsets[row + 1]].tolist()
+        new = {int(samples.caption[row]), *refs} - seen
+        seen |= new
+        letters += sum(int(long[t]) for t in new)
+        full = len(seen) >= BLOCK_TEXTS or letters >= BLOCK_CHARACTERS
+        if full or at == len(order) - 1:
             yield _block(samples, order[start : at + 1], encoder, layer)
-            start = at + 1
+            letters, start = 0, at + 1
             seen.clear()
+
+
+def _characters(pool: TextPool) -> Ints:
+    """Return the length of every string of the run."""
+    return np.array([len(text) for part in pool.chunks() for text in part], np.int64)
 
 
 def _block(samples: CaptionSet, rows: Ints, encoder: TextEncoder, layer: int) -> Block:
