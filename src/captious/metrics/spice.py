@@ -74,7 +74,7 @@ class Spice(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The tables, and the parser if it is one of ours."""
-        named = {"default": "parser-en-sm", "sm": "parser-en-sm", "md": "parser-en-md"}
+        named = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
         mine = (named[self.parser],) if self.parser in named else ()
         return mine + (("meteor-tables",) if self.tables is None else ())
 

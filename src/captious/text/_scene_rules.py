@@ -15,6 +15,7 @@ from captious.text._scene_words import (
     LOW_PREPOSITIONS,
     PRONOUNS,
     QUANTITY_OF,
+    READ_AS_NOUNS,
     THREE_WORD_PREPOSITIONS,
     TWO_WORD_PREPOSITIONS,
 )
@@ -96,9 +97,11 @@ class _Reader:
     def _retag(self) -> None:
         """Read "a man standing ..." as the Java tool's tagger does: standing is a noun there."""
         words, tags, labels, heads = self.words, self.tags, self.labels, self.heads
-        for i in range(1, len(words) if "standing" in words else 0):
+        if READ_AS_NOUNS.isdisjoint(words):
+            return
+        for i, word in enumerate(words):
             if (
-                words[i] == "standing"
+                word in READ_AS_NOUNS
                 and labels[i] == "acl"
                 and heads[i] == i - 1
                 and tags[i - 1] in _NOUNS

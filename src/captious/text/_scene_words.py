@@ -43,6 +43,8 @@ TWO_WORD_PREPOSITIONS: Final = frozenset(
 LOW_PREPOSITIONS: Final = _words(
     "with in on of at near by behind under over against above from for inside beside"
 )
+# Forms in -ing after a noun that are nouns for the Java tool (walking and holding gained nothing).
+READ_AS_NOUNS: Final = _words("standing")
 PRONOUNS: Final = _words(
     "it he she him her his its they them their himself herself itself themselves"
 )

@@ -30,7 +30,7 @@ LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
 _WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
-_ASSETS: Final = {"default": "parser-en-sm", "sm": "parser-en-sm", "md": "parser-en-md"}
+_ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 class SceneParser:
@@ -45,7 +45,7 @@ class SceneParser:
         if find_spec("spacy") is None:
             raise MissingExtra("spacy", "spice", "spice")
         self.name = name
-        self.path = _locate(name)
+        self.path = locate(name)
         meta = json.loads((self.path / "meta.json").read_text(encoding="utf-8"))
         self.version = (
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
@@ -174,7 +174,7 @@ def _load(path: str) -> Any:
     return spacy.load(path, exclude=[p for p in meta["pipeline"] if p not in _NEEDED])
 
 
-def _locate(name: str) -> Path:
+def locate(name: str) -> Path:
     """Find the folder of a parser: a name of ours, a folder, or an installed spaCy package."""
     if name in _ASSETS:
         return _model_folder(assets.resolve(_ASSETS[name], wanted_by="spice"))
