@@ -4,7 +4,7 @@ Needs a JDK and the package pycocoevalcap. The jar's automaton is read from the 
 walked together with ours, every pair of states under every class of characters. They must agree on
 where a match can end and go on, and each action of theirs must stand for one action of ours
 (those with the same effect are one of ours; their rule for an acronym before a new sentence, which
-asks for the length of the token, is two of ours). What an action does to a token is not proved here:
+asks for the length of the token, is two of ours). What becomes of a token is not proved here:
 `ptb_vs_java.py` compares outputs. Run: python benchmarks/ptb_proof.py
 """
 
