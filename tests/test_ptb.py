@@ -109,7 +109,7 @@ _BITS = """\
 a A man's dogs' isn't U.S. Mr. no. No. etc. I. The 2 1/2 555 1234 (555) -- ... . .. ? !? , " ' `
 '90s '90 cannot gonna y'all rock'n'roll $5 £ € ½ &amp; &lt; <b > <a b="c http://a.b/c x@y.z @me #tag
 :) ^_^ e.g. café 中文 \u00a0 \u00ad \u2019 \u201c \u2014 \u2026 \t \r 😀 co. ltd. ltd pty. Ltd. p.m.
-photo.jpg Inc. &nbsp; 10:30 1,000 c++ 3-4 black-and-white w/o / \\ _ * = + % ~"""
+photo.jpg test.com Inc. &nbsp; 10:30 1,000 c++ 3-4 black-and-white w/o / \\ _ * = + % ~"""
 BITS = st.sampled_from(["", *_BITS.replace("\n", " ").split(" ")])
 TEXTS = st.one_of(
     st.lists(BITS, max_size=8).map(" ".join), st.lists(BITS, max_size=8).map("".join), st.text()
@@ -137,6 +137,13 @@ def test_tables_agree_with_the_scanner_on_captions(shared):
     captions = pq.read_table(path).column("captions").combine_chunks().flatten().to_pylist()
     chosen = captions[::50]
     assert [c for c in chosen if ptb.tokenize(c) != ptb._scored.scanned(c)] == []
+
+
+def test_a_space_takes_the_odd_spaces_behind_it_along():
+    """At the start of a caption a no-break space may begin a web address, after a space not."""
+    assert ptb.raw_tokenize("two \u00a0test.com") == ["two", "test.com"]
+    assert ptb.raw_tokenize("\u00a0test.com") == ["\u00a0test.com"]
+    assert ptb.tokenize("\u00a0test.com") == ["test.com"]
 
 
 def test_tables_stay_small(monkeypatch):

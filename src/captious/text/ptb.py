@@ -38,6 +38,8 @@ _DROPPED = "'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;"
 PUNCTUATION = frozenset(_DROPPED.split())
 
 _NEWLINE = "\n"
+# A piece that begins with one of these shares it with the space before, so it cannot stand alone.
+_SPACES = (" ", "\t", "\u00a0", "\u3000", *map(chr, range(0x2000, 0x200B)))
 _LONGEST_PIECE = 64  # characters of a piece worth remembering
 _TABLE_SIZE = 1 << 17  # pieces remembered before the table starts afresh
 _JOINED = 4  # pieces taken together before a caption is handed to the scanner whole
@@ -224,7 +226,7 @@ class _Tokenizer:
     ) -> tuple[str, ...] | None:
         if piece in table:
             return table[piece]
-        if len(piece) > _LONGEST_PIECE:
+        if len(piece) > _LONGEST_PIECE or piece.startswith(_SPACES):
             return None
         tokens, settled = scan(piece, follow)
         known = None
