@@ -30,6 +30,7 @@ from captious.io import files
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Floats
 
+_KEPT = 1000  # files
 _CODE = ("metrics", "text", "models", "evidence", "learned", "engine")
 
 
@@ -124,6 +125,7 @@ class Scorer:
             )
         if path is not None:
             _write(path, found)
+            _prune(path.parent)
         return found
 
 
@@ -164,6 +166,13 @@ def _write(path: Path, found: list[Scores]) -> None:
             values=np.array([s.values for s in found]),
             said=np.frombuffer(json.dumps(said).encode(), np.uint8),
         )
+
+
+def _prune(folder: Path) -> None:
+    """Keep the newest scores only: every change of the code makes older ones useless."""
+    kept = sorted(folder.glob("*.npz"), key=lambda p: p.stat().st_mtime)
+    for path in kept[:-_KEPT]:
+        path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> list[Scores]:
