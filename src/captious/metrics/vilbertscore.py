@@ -15,8 +15,9 @@ the released program has too. Which positions count is the ``profile``:
 
 * ``clean`` (default): the word pieces, nothing else; padding takes no part.
 * ``release``: as the released program: the task token that multi-task models insert behind [CLS]
-  counts as a word, texts are cut to 37 pieces without keeping [SEP], and a best cosine below zero is
-  zero as long as a text is padded. The program fails on models without task token; so does this.
+  counts as a word, texts are cut to 37 pieces without keeping [SEP], and a best cosine below zero
+  is zero as long as a text is padded. The program fails on models without task token, and so does
+  this.
 
 The original weights are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask``
 (ViLBERTScore*); they want ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,

@@ -9,11 +9,12 @@ either a set of region features or the photograph itself. :func:`load` opens a V
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +51,7 @@ class Regions:
         return len(self.features)
 
 
-class ImageTextEncoder(Protocol):
+class ImageTextEncoder(ABC):
     """The interface.
 
     Attributes:
@@ -75,31 +76,31 @@ class ImageTextEncoder(Protocol):
     shape: str
     layers: int
     feature_size: int | None
-    features: str
+    features: str = ""
     needs_boxes: bool
-    task: bool
+    task: bool = False
     positions: int
     pieces: WordPieces
     device: str
     dtype: str
 
+    @abstractmethod
     def see(self, image: str, regions: RegionSet | None) -> Any:
         """An image as the model takes it."""
-        ...
 
+    @abstractmethod
     def blank(self) -> Any:
         """An image that shows nothing."""
-        ...
 
+    @abstractmethod
     def states(
         self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Any], layer: int
     ) -> list[Tensor]:
         """Unit vectors of all positions of each text in front of ``images[which[i]]``."""
-        ...
 
+    @abstractmethod
     def look(self, text: Text, image: Any, layer: int) -> Tensor | None:
         """Attention of each position over the regions, or None where there are none."""
-        ...
 
 
 class WordPieces:
@@ -109,13 +110,12 @@ class WordPieces:
     """
 
     def __init__(self, folder: Path | None, model_size: int) -> None:
-        from tokenizers import Tokenizer
-        from tokenizers.implementations import BertWordPieceTokenizer
+        from tokenizers import BertWordPieceTokenizer, Tokenizer
 
         if folder is None or not _has_tokenizer(folder):
             folder = assets.resolve("encoder-minilm", wanted_by="the tokeniser of ViLBERT")
         if (folder / "tokenizer.json").is_file():
-            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         else:
             self._tokenizer = BertWordPieceTokenizer(
                 str(folder / "vocab.txt"), lowercase=_lowercase(folder)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,22 +29,19 @@ from captious.errors import InputError
 from captious.evidence.images import open_image
 from captious.evidence.regions import RegionSet
 from captious.models import image_text
-from captious.models.image_text import Regions, Text, WordPieces
+from captious.models.image_text import ImageTextEncoder, Text, WordPieces
 from captious.models.text_encoder import _Tap
 
 _SPARE = ("pooler.", "position_ids")
 
 
-class _Encoder:
+class _Encoder(ImageTextEncoder):
     """What the three share; see :class:`captious.models.image_text.ImageTextEncoder`."""
 
-    kind: ClassVar[str]
     class_name: ClassVar[str]
-    task = False
-    features = ""
+    size_key: ClassVar[str] = ""
     dtype = "float32"
     needs_boxes = False
-    feature_size: int | None
 
     def __init__(self, path: Path, name: str, device: str) -> None:
         self.path, self.name, self.device = path, name, device
@@ -56,6 +54,7 @@ class _Encoder:
         self.identity = assets.digest(weights)[:8] if weights is not None else "unknown"
         shape = json.dumps(self.config.to_dict(), sort_keys=True, default=str)
         self.shape = hashlib.sha256(shape.encode()).hexdigest()[:8]
+        self.feature_size = int(getattr(self.config, self.size_key)) if self.size_key else None
         self.positions = int(self.config.max_position_embeddings)
         self.pieces = WordPieces(path, int(self.config.vocab_size))
         if device.startswith("cuda"):
@@ -122,8 +121,9 @@ class _Encoder:
         kind = getattr(torch, self.dtype)
         return [features.to(kind), boxes.to(kind), real]
 
+    @abstractmethod
     def _inputs(self, ids: Tensor, real: Tensor, image: Sequence[Tensor]) -> dict[str, Tensor]:
-        raise NotImplementedError
+        """What the model is called with."""
 
     def _finished(self, states: Tensor, layer: int) -> Tensor:
         return states
@@ -136,12 +136,8 @@ class Lxmert(_Encoder):
     """LXMERT: two streams, then cross-modality layers."""
 
     kind, class_name = "lxmert", "LxmertModel"
+    size_key = "visual_feat_dim"
     needs_boxes = True
-
-    @property
-    def feature_size(self) -> int:
-        """Length of a region feature."""
-        return int(self.config.visual_feat_dim)
 
     def _blocks(self) -> Any:
         return self.model.encoder.x_layers
@@ -164,16 +160,12 @@ class VisualBert(_Encoder):
     """VisualBERT: regions behind the words in one stream."""
 
     kind, class_name = "visual_bert", "VisualBertModel"
+    size_key = "visual_embedding_dim"
 
     def __init__(self, path: Path, name: str, device: str) -> None:
         super().__init__(path, name, device)
         if self.config.bypass_transformer:
             raise InputError(f"{path}: a VisualBERT whose layers do not see the image")
-
-    @property
-    def feature_size(self) -> int:
-        """Length of a region feature."""
-        return int(self.config.visual_embedding_dim)
 
     def _inputs(self, ids: Tensor, real: Tensor, image: Sequence[Tensor]) -> dict[str, Tensor]:
         features, _, mask = image
@@ -189,7 +181,6 @@ class Vilt(_Encoder):
     """ViLT: patches of the photograph behind the words in one stream."""
 
     kind, class_name = "vilt", "ViltModel"
-    feature_size = None
 
     def __init__(self, path: Path, name: str, device: str) -> None:
         super().__init__(path, name, device)
@@ -256,7 +247,7 @@ ENCODERS: dict[str, type[_Encoder]] = {one.kind: one for one in (Lxmert, VisualB
 
 
 @contextmanager
-def _fixed_draws() -> Any:
+def _fixed_draws() -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield

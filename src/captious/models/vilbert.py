@@ -14,8 +14,8 @@ score needs few of them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,11 @@ from captious.errors import InputError
 from captious.models.vilbert_config import VilbertConfig
 
 _EPS = 1e-12
-_ACTIVATION = {"gelu": F.gelu, "relu": F.relu, "swish": F.silu}
+_ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "swish": F.silu,
+}
 
 
 class ImageStart(NamedTuple):
@@ -137,10 +141,9 @@ class _BiAttention(nn.Module):
 
     def __init__(self, config: VilbertConfig) -> None:
         super().__init__()
-        c = config
-        for name in ("query", "key", "value"):
-            setattr(self, f"{name}1", nn.Linear(c.v_hidden_size, c.bi_hidden_size))
-            setattr(self, f"{name}2", nn.Linear(c.hidden_size, c.bi_hidden_size))
+        image, text, shared = config.v_hidden_size, config.hidden_size, config.bi_hidden_size
+        self.query1, self.key1, self.value1 = (nn.Linear(image, shared) for _ in range(3))
+        self.query2, self.key2, self.value2 = (nn.Linear(text, shared) for _ in range(3))
 
 
 class _BiOutput(nn.Module):
@@ -148,14 +151,13 @@ class _BiOutput(nn.Module):
 
     def __init__(self, config: VilbertConfig) -> None:
         super().__init__()
-        for side, wide, dropout in (
-            (1, config.v_hidden_size, config.v_hidden_dropout_prob),
-            (2, config.hidden_size, config.hidden_dropout_prob),
-        ):
-            setattr(self, f"dense{side}", nn.Linear(config.bi_hidden_size, wide))
-            setattr(self, f"LayerNorm{side}", nn.LayerNorm(wide, eps=_EPS))
-            setattr(self, f"dropout{side}", nn.Dropout(dropout))
-            setattr(self, f"q_dense{side}", nn.Linear(config.bi_hidden_size, wide))
+        image, text, shared = config.v_hidden_size, config.hidden_size, config.bi_hidden_size
+        self.dense1, self.q_dense1 = (nn.Linear(shared, image) for _ in range(2))
+        self.dense2, self.q_dense2 = (nn.Linear(shared, text) for _ in range(2))
+        self.LayerNorm1 = nn.LayerNorm(image, eps=_EPS)
+        self.LayerNorm2 = nn.LayerNorm(text, eps=_EPS)
+        self.dropout1 = nn.Dropout(config.v_hidden_dropout_prob)
+        self.dropout2 = nn.Dropout(config.hidden_dropout_prob)
 
 
 class CoAttention(nn.Module):
@@ -307,7 +309,7 @@ class Vilbert(nn.Module):
         states = self.v_embeddings(features, boxes)
         for layer in self.encoder.v_layer[: self.config.v_biattention_id[0]]:
             states = layer(states, key_mask(mask))
-        return self.encoder.c_layer[0].project_image(states)
+        return cast(CoAttention, self.encoder.c_layer[0]).project_image(states)
 
     def together(
         self,
@@ -331,7 +333,8 @@ class Vilbert(nn.Module):
         """
         c, net = self.config, self.encoder
         words, regions = key_mask(text_mask), key_mask(image_mask)
-        for k, block in enumerate(net.c_layer):
+        for k, module in enumerate(net.c_layer):
+            block = cast(CoAttention, module)
             final = k + 1 == last
             if k:
                 for layer in net.layer[c.t_biattention_id[k - 1] : c.t_biattention_id[k]]:

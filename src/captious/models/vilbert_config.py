@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class VilbertConfig:
         if problems:
             raise InputError([f"ViLBERT configuration: {p}" for p in problems])
 
-    def _problems(self) -> Any:
+    def _problems(self) -> Iterator[str]:
         for size, heads in (("hidden_size", "num_attention_heads"),
                             ("v_hidden_size", "v_num_attention_heads"),
                             ("bi_hidden_size", "bi_num_attention_heads")):  # fmt: skip
@@ -109,7 +109,7 @@ def from_mapping(values: Mapping[str, Any], origin: str = "configuration") -> Vi
                 f"{origin}: {key}={values[key]!r} makes another network than the one captious "
                 f"builds ({key}={usual!r})"
             )
-    known = {}
+    known: dict[str, Any] = {}
     for one in fields(VilbertConfig):
         if one.name not in values:
             continue

@@ -7,6 +7,7 @@ states depend on nothing but the text and its image.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,13 +20,13 @@ from captious import assets
 from captious.errors import InputError
 from captious.evidence.regions import RegionSet
 from captious.models import image_text, vilbert_load
-from captious.models.image_text import Regions, Text, WordPieces
+from captious.models.image_text import ImageTextEncoder, Regions, Text, WordPieces
 
 TASK = 7
 """The task number the released scorer passes: retrieval on COCO."""
 
 
-class VilbertEncoder:
+class VilbertEncoder(ImageTextEncoder):
     """See :class:`captious.models.image_text.ImageTextEncoder`."""
 
     kind = "vilbert"
@@ -52,11 +53,12 @@ class VilbertEncoder:
         """Regions with the whole image in front."""
         if regions is None:
             raise InputError(f"image {image!r} has no regions")
-        return image_text.as_regions(image, regions, self.feature_size, boxes=True, whole=True)
+        size = self.model.config.v_feature_size
+        return image_text.as_regions(image, regions, size, boxes=True, whole=True)
 
     def blank(self) -> Regions:
         """The whole image as the only region, without features."""
-        return image_text.blank_regions(self.feature_size)
+        return image_text.blank_regions(self.model.config.v_feature_size)
 
     def states(
         self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Regions], layer: int
@@ -79,11 +81,10 @@ class VilbertEncoder:
                     text = pad_sequence(mine, batch_first=True)
                     count = torch.tensor([len(one) for one in mine], device=self.device)
                     mask = torch.arange(text.shape[1], device=self.device) < count[:, None]
-                    found = text
-                    for found, _ in self.model.together(
+                    blocks = self.model.together(
                         text, mask, start.take(owner), real[owner], last=layer
-                    ):
-                        pass
+                    )
+                    found, _ = deque(blocks, maxlen=1)[0]
                     unit = normalize(found.float(), dim=-1).cpu()
                     for row, at in enumerate(batch):
                         out[numbers[at]] = unit[row, : len(mine[row])].clone()
@@ -96,8 +97,7 @@ class VilbertEncoder:
             start = self.model.image_alone(self._cast(features), self._cast(boxes), None)
             looks: list[Tensor] = []
             words = self._texts([text])[0][None]
-            for _ in self.model.together(words, None, start, None, layer, looks):
-                pass
+            deque(self.model.together(words, None, start, None, layer, looks), maxlen=0)
             return looks[-1][0].cpu()
 
     def _texts(self, texts: Sequence[Text]) -> list[Tensor]:
