@@ -28,13 +28,17 @@ class Need(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One number that a metric gives per caption and per corpus."""
+    """One number that a metric gives per caption and per corpus.
+
+    ``undefined`` says why a scored caption may lack just this number.
+    """
 
     name: str
     low: float
     high: float
     meaning: str
     higher_is_better: bool = True
+    undefined: str = "undefined for this caption"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,13 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/df-coco-val.npz",
     ),
     Asset(
+        name="lm-coco",
+        purpose="language model of captions, trained by us on the COCO training captions (lm)",
+        licence="Apache-2.0 (weights); COCO captions are CC-BY 4.0",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/lm-coco",
+    ),
+    Asset(
         name="meteor-tables",
         purpose="METEOR 1.5 word tables: function words, WordNet 3.0 synsets, irregular forms",
         licence="METEOR LGPL-2.1; WordNet licence for the synsets",

@@ -101,7 +101,7 @@ class ScoreTable:
                 for row in np.flatnonzero(np.isnan(values[name])):
                     key = (str(samples.ids[row]), str(samples.systems[row]), name)
                     if key not in told:
-                        unscored.append(Unscored(*key, "undefined for this caption"))
+                        unscored.append(Unscored(*key, column.undefined))
         corpora = {}
         for system in dict.fromkeys(samples.systems.tolist()):
             mine = samples.systems == system

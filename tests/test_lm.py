@@ -1,0 +1,114 @@
+"""The language model: probabilities, training, metric."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+import captious  # noqa: E402
+from captious.errors import InputError  # noqa: E402
+from captious.models import lm  # noqa: E402
+from captious.models.train import lm as trainer  # noqa: E402
+
+TEXTS = [
+    f"a {c} {n} {v} on the {p} ."
+    for c in ("red", "small", "old", "black")
+    for n in ("dog", "cat", "man", "bus")
+    for v in ("sits", "runs", "waits")
+    for p in ("street", "sofa", "beach", "grass", "road")
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lm")
+    recipe = trainer.Recipe(epochs=6, tokens=256, rate=1e-2, least=1, embedding=16, hidden=24)
+    said = []
+    result = trainer.train(TEXTS, TEXTS[::7], folder, recipe, said.append)
+    return folder, result, said
+
+
+def test_training_learns_and_saves(trained):
+    folder, result, said = trained
+    perplexities = [h["dev"] for h in result["history"]]
+    assert perplexities[-1] < 0.5 * perplexities[0]
+    assert not (folder / "checkpoint.pt").exists()
+    assert (folder / "model.safetensors").stat().st_size < 200_000
+    assert any("held-out perplexity" in line for line in said)
+
+
+def test_probabilities_sum_to_one(trained):
+    model = lm.load(str(trained[0]))
+    start = torch.tensor([[lm.START]])
+    state, _ = model.layers["rnn"](model.layers["embed"](start))
+    every = model.layers["out"].log_prob(state[:, -1]).exp()
+    assert float(every.sum()) == pytest.approx(1.0, abs=1e-4)
+    first = np.exp(model.token_scores(["a"])[0])
+    assert first == pytest.approx(float(every[0, model.number["a"]]), abs=1e-5)
+
+
+def test_order_of_words_matters(trained):
+    model = lm.load(str(trained[0]))
+    good = "a red dog sits on the street".split()
+    bad = "street the on sits dog red a".split()
+    a, b = model.fluency([good, bad])
+    assert a > 2 * b
+    alone = [float(model.fluency([s])[0]) for s in (good, bad)]
+    np.testing.assert_allclose([a, b], alone, atol=1e-6)
+
+
+def test_metric_and_explanation(trained):
+    metric = f"lm(model='{trained[0]}')"
+    table = captious.score(["a red dog sits on the street", "", "zebra zebra"], metrics=metric)
+    assert (table["lm"] > 0).all()
+    assert table["lm"][0] > table["lm"][2]
+    assert "captions with words that the language model does not know" in next(iter(table.notes))
+    found = captious.explain(metric, "a red dog")
+    assert len(found.data["tokens"]) == 4
+    product = np.prod([t["probability"] for t in found.data["tokens"]]) ** 0.25
+    assert found.data["score"] == pytest.approx(product)
+
+
+def test_a_killed_training_goes_on(tmp_path, monkeypatch):
+    recipe = trainer.Recipe(epochs=2, tokens=256, least=1, embedding=8, hidden=8)
+
+    halves = tmp_path / "halves"
+    original = lm.save
+    calls = []
+
+    def dies(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lm, "save", dies)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train(TEXTS, TEXTS[::7], halves, recipe, lambda _: None)
+    said: list[str] = []
+    trainer.train(TEXTS, TEXTS[::7], halves, recipe, said.append)
+    assert said[0] == "going on after epoch 1"
+    assert json.loads((halves / "training.json").read_text())["history"][-1]["epoch"] == 2
+
+
+def test_bad_models_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="not a language model"):
+        lm.load(str(tmp_path))
+    with pytest.raises(InputError, match="at least 100"):
+        trainer.train(["a"], ["a"], tmp_path / "x")
+
+
+def test_shipped_model_prefers_fluent_captions():
+    if captious.metric("lm").metric.missing():
+        pytest.skip("the shipped language model is not in this checkout")
+    good = ["a man riding a horse on a beach", "two dogs playing with a ball in the grass"]
+    bad = ["beach a on horse a riding man a", "dogs two grass the in ball a with playing"]
+    table = captious.score(good + bad, metrics="lm", intervals=False)
+    assert table["lm"][:2].min() > 3 * table["lm"][2:].max()
