@@ -231,7 +231,7 @@ def test_average_with_the_language_model(space, tmp_path):
     words = [*lm.SPECIAL, "a", "dog", "run", "car", "puppy"]
     sizes = lm.Sizes(len(words), 4, 4, (3, 5))
     lm.save(tmp_path / "lm", lm.network(sizes), words, sizes, "ptb", half=False)
-    samples = CaptionSet.build(["a dog run", "a car"], objects=[("dog",), ("dog", "car")])
+    samples = CaptionSet.build(["a dog run", "a car"], objects=[("dog",), ("puppy", "car")])
     model = str(tmp_path / "lm")
     fluent = Lm(model=model).stats(samples, None).rows[:, 0]
     faithful = Vifidel(vectors=space).stats(samples, None).rows[:, 0]
