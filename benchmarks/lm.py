@@ -121,9 +121,8 @@ def main() -> None:
     )
     train = [model.encode(cut(t)) for t in coco_captions("train")[: args.train]]
     kneser = KneserNey(train, 5, len(model.vocabulary))
-    print(
-        f"perplexity of a Kneser-Ney 5-gram on {len(train):,} captions: {kneser.perplexity(coded):.2f}"
-    )
+    found = kneser.perplexity(coded)
+    print(f"perplexity of a Kneser-Ney 5-gram on {len(train):,} captions: {found:.2f}")
 
 
 if __name__ == "__main__":

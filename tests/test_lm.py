@@ -46,7 +46,7 @@ def test_probabilities_sum_to_one(trained):
     model = lm.load(str(trained[0]))
     start = torch.tensor([[lm.START]])
     state, _ = model.layers["rnn"](model.layers["embed"](start))
-    every = model.layers["out"].log_prob(state[:, -1]).exp()
+    every = model.layers["out"].log_prob(state[:, -1]).exp().detach()
     assert float(every.sum()) == pytest.approx(1.0, abs=1e-4)
     first = np.exp(model.token_scores(["a"])[0])
     assert first == pytest.approx(float(every[0, model.number["a"]]), abs=1e-5)

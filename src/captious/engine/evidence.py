@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,6 @@ import numpy as np
 from captious import assets
 from captious.engine.plan import Step
 from captious.errors import InputError
-from captious.progress import track
 from captious.types import CaptionSet, Need
 
 
@@ -42,22 +43,20 @@ def completed(samples: CaptionSet, steps: Sequence[Step]) -> CaptionSet:
     wanted = any(Need.IMAGE_OBJECTS in s.metric.needs for s in steps)
     if not wanted or samples.objects is not None:
         return samples
-    paths = [
-        i for i in dict.fromkeys(samples.images.tolist()) if i is not None and Path(i).is_file()
-    ]
-    if not paths or assets.available(_default()) is None:
+    held = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None]
+    paths = [i for i in held if Path(i).is_file()]
+    if not paths or find_spec("cv2") is None or assets.available(_default()) is None:
         return samples  # the plan says what is missing
-    from captious.evidence.detect import THRESHOLD, load_detector
-    from captious.evidence.images import open_image
+    from captious.evidence.detect import THRESHOLD
+    from captious.evidence.detect_run import detected_store
 
-    detector = load_detector()
-    seen = {
-        path: tuple(d.label for d in detector.detect(open_image(path), THRESHOLD))
-        for path in track(paths, "detecting objects", unit="images")
-    }
+    store, skipped = detected_store(paths)
+    for reason in skipped:
+        sys.stderr.write(f"captious: no objects found: {reason}\n")
+    known = {path: store.labels(path) for path in paths}
     found = np.empty(len(samples), dtype=object)
-    found[:] = [seen.get(i) for i in samples.images]
-    return replace(samples, objects=found, objects_from=f"{detector.signature}({THRESHOLD:g})")
+    found[:] = [known.get(i) for i in samples.images]
+    return replace(samples, objects=found, objects_from=f"{store.source}({THRESHOLD:g})")
 
 
 def _default() -> str:
