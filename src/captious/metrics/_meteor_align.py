@@ -33,20 +33,18 @@ WEIGHTS: Final = (1.0, 0.6, 0.8, 0.6)
 
 # Columns of the table of matches.
 _START, _LENGTH, _OTHER, _OTHER_LENGTH, _STAGE = range(5)
-# Columns of the table of search states. The rank orders them: smaller is better.
-_RANK, _DISTANCE, _NEXT, _LAST, _TRAIL = range(5)
-_POINT: Final = 1 << 32  # a point of weight outranks any number of chunks
+# Columns of the table of search states.
+_COST, _NEXT, _LAST, _TRAIL = range(4)
+# A cost is minus points, then chunks, then distance, packed into one integer: smaller is better.
+_CHUNK: Final = 1 << 30
+_POINT: Final = 1 << 44
+LONGEST: Final = 10_000  # words of a sentence for which the packing holds
 
 Array = npt.NDArray[Any]
 
 
-def _related(mask: Array, bounds: Array, targets: Array, a: int, b: int) -> int:
-    """Return the place of b among the sorted targets of a, or -1.
-
-    The mask holds one bit per target modulo 64; it turns most pairs away at once.
-    """
-    if not (mask[a] >> np.uint64(b & 63)) & np.uint64(1):
-        return -1
+def _related(bounds: Array, targets: Array, a: int, b: int) -> int:
+    """Return the place of b among the sorted targets of a, or -1."""
     low, high = bounds[a], bounds[a + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -55,6 +53,27 @@ def _related(mask: Array, bounds: Array, targets: Array, a: int, b: int) -> int:
         else:
             high = middle
     return low if low < bounds[a + 1] and targets[low] == b else -1
+
+
+def _mark(lex: Any, hyp: int, stamps: Array, stamp: int) -> None:
+    """Stamp every key, stem, word and phrase that the caption could match.
+
+    All references of a caption are compared with these stamps; only where one is found are words
+    compared with each other.
+    """
+    ids, offsets, key, stem = lex[0], lex[1], lex[2], lex[3]
+    syn_bounds, syn_words, spans, span_bounds = lex[5], lex[6], lex[7], lex[8]
+    near_bounds, near = lex[12], lex[13]
+    for t in range(offsets[hyp], offsets[hyp + 1]):
+        word = ids[t]
+        stamps[0, key[word]] = stamp
+        stamps[1, stem[word]] = stamp
+        for k in range(syn_bounds[word], syn_bounds[word + 1]):
+            stamps[2, syn_words[k]] = stamp
+    for t in range(span_bounds[hyp], span_bounds[hyp + 1]):
+        phrase = spans[t, 2]
+        for k in range(near_bounds[phrase], near_bounds[phrase + 1]):
+            stamps[3, near[k]] = stamp
 
 
 def _grow(table: Array, needed: int) -> Array:
@@ -94,7 +113,9 @@ def _sort_rows(rows: Array, start: int, end: int) -> None:
             k -= 1
 
 
-def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Array:
+def _collect(
+    lex: Any, hyp: int, ref: int, stamps: Array, stamp: int, matches: Array, first: Array
+) -> Array:
     """List the matches of each reference position in the order in which they are tried.
 
     The order is exact, stem, synonym (each by hypothesis position), paraphrases looked up from
@@ -102,9 +123,8 @@ def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Arra
     the hypothesis (by hypothesis position, length, place in the table).
     """
     ids, offsets, key, stem = lex[0], lex[1], lex[2], lex[3]
-    syn_mask, syn_bounds, syn_words = lex[5], lex[6], lex[7]
-    spans, span_bounds = lex[8], lex[9]
-    pair_mask, pair_bounds, pair_targets, pair_ranks = lex[10], lex[11], lex[12], lex[13]
+    syn_bounds, syn_words, spans, span_bounds = lex[5], lex[6], lex[7], lex[8]
+    pair_bounds, pair_targets, pair_ranks = lex[9], lex[10], lex[11]
     words1 = ids[offsets[hyp] : offsets[hyp + 1]]
     words2 = ids[offsets[ref] : offsets[ref + 1]]
     n1, n2 = len(words1), len(words2)
@@ -115,46 +135,42 @@ def _collect(lex: Any, hyp: int, ref: int, matches: Array, first: Array) -> Arra
     span2, end2 = span_bounds[ref], span_bounds[ref + 1]
     forward = np.empty((16, 5), np.int64)
     backward = np.empty((16, 5), np.int64)
-    stems = np.empty(n1, np.int64)
-    synonyms = np.empty(n1, np.int64)
     n = 0
     for j in range(n2):
         first[j] = n
         matches = _grow(matches, n + 3 * n1)
         b = words2[j]
-        key2, stem2 = key[b], stem[b]
-        like, near = 0, 0
-        for i in range(n1):
-            a = words1[i]
-            if key[a] == key2:
-                n = _add(matches, n, j, 1, i, 1, EXACT)
-            elif not same:
-                if stem[a] == stem2:
-                    stems[like] = i
-                    like += 1
-                if _related(syn_mask, syn_bounds, syn_words, b, a) >= 0:
-                    synonyms[near] = i
-                    near += 1
-        for k in range(like):
-            n = _add(matches, n, j, 1, stems[k], 1, STEM)
-        for k in range(near):
-            n = _add(matches, n, j, 1, synonyms[k], 1, SYNONYM)
+        if stamps[0, key[b]] == stamp:
+            for i in range(n1):
+                if key[words1[i]] == key[b]:
+                    n = _add(matches, n, j, 1, i, 1, EXACT)
         if same:
             continue
+        if stamps[1, stem[b]] == stamp:
+            for i in range(n1):
+                if stem[words1[i]] == stem[b] and key[words1[i]] != key[b]:
+                    n = _add(matches, n, j, 1, i, 1, STEM)
+        if stamps[2, b] == stamp:
+            for i in range(n1):
+                a = words1[i]
+                if key[a] != key[b] and _related(syn_bounds, syn_words, b, a) >= 0:
+                    n = _add(matches, n, j, 1, i, 1, SYNONYM)
         found, back = 0, 0
         while span2 < end2 and spans[span2, 0] == j:
             length, phrase = spans[span2, 1], spans[span2, 2]
             span2 += 1
+            if stamps[3, phrase] != stamp:
+                continue
             forward = _grow(forward, found + end1 - span1)
             backward = _grow(backward, back + end1 - span1)
             for s in range(span1, end1):
                 i, other_length, other = spans[s, 0], spans[s, 1], spans[s, 2]
-                place = _related(pair_mask, pair_bounds, pair_targets, phrase, other)
+                place = _related(pair_bounds, pair_targets, phrase, other)
                 if place >= 0:
                     forward[found, 0], forward[found, 1] = length, pair_ranks[place]
                     forward[found, 2], forward[found, 3] = i, other_length
                     found += 1
-                place = _related(pair_mask, pair_bounds, pair_targets, other, phrase)
+                place = _related(pair_bounds, pair_targets, other, phrase)
                 if place >= 0:
                     backward[back, 0], backward[back, 1] = i, other_length
                     backward[back, 2], backward[back, 3] = pair_ranks[place], length
@@ -211,34 +227,39 @@ def _weight(matches: Array, m: int) -> int:
     return (matches[m, _LENGTH] >> 1) + (matches[m, _OTHER_LENGTH] >> 1)
 
 
-def _ranked(rank: int, last: int, matches: Array, m: int) -> int:
-    """Return the rank of a state after a match: points gained, a chunk more if there is a break."""
-    rank -= _weight(matches, m) * _POINT
-    return rank + 1 if last != -1 and last != matches[m, _OTHER] else rank
+def _cost(cost: int, last: int, matches: Array, m: int) -> int:
+    """Return the cost of a state after a match: points gained, a chunk more if there is a break."""
+    cost -= _weight(matches, m) * _POINT
+    return cost + _CHUNK if last != -1 and last != matches[m, _OTHER] else cost
 
 
-def _enter(beam: Array, size: int, rank: int, distance: int, by: int, m: int) -> int:
+def _enter(beam: Array, size: int, cost: int, source: int) -> int:
     """Put a candidate into the sorted beam, behind its equals; return the new size.
 
-    A candidate is (rank, distance, state that it comes from, match or -1). The worst one drops out
-    of a full beam.
+    The worst one drops out of a full beam.
     """
     if size == BEAM:
-        if rank > beam[BEAM - 1, 0] or (
-            rank == beam[BEAM - 1, 0] and distance >= beam[BEAM - 1, 1]
-        ):
+        if cost >= beam[BEAM - 1, 0]:
             return size
         size -= 1
     k = size
-    while k > 0 and (
-        rank < beam[k - 1, 0] or (rank == beam[k - 1, 0] and distance < beam[k - 1, 1])
-    ):
-        beam[k, 0], beam[k, 1], beam[k, 2], beam[k, 3] = (
-            beam[k - 1, 0], beam[k - 1, 1], beam[k - 1, 2], beam[k - 1, 3],
-        )  # fmt: skip
+    while k > 0 and cost < beam[k - 1, 0]:
+        beam[k, 0], beam[k, 1] = beam[k - 1, 0], beam[k - 1, 1]
         k -= 1
-    beam[k, 0], beam[k, 1], beam[k, 2], beam[k, 3] = rank, distance, by, m
+    beam[k, 0], beam[k, 1] = cost, source
     return size + 1
+
+
+def _resort(states: Array, used: Array, size: int) -> None:
+    """Restore the order of states after their costs changed a little; equals keep their order."""
+    for s in range(1, size):
+        k = s
+        while k > 0 and states[k, _COST] < states[k - 1, _COST]:
+            for c in range(4):
+                states[k, c], states[k - 1, c] = states[k - 1, c], states[k, c]
+            for c in range(used.shape[1]):
+                used[k, c], used[k - 1, c] = used[k - 1, c], used[k, c]
+            k -= 1
 
 
 def _free(matches: Array, m: int, used: Array, taken: Array) -> bool:
@@ -252,12 +273,19 @@ def _free(matches: Array, m: int, used: Array, taken: Array) -> bool:
     return True
 
 
-def _search(matches: Array, first: Array, n1: int, n2: int, chosen: Array) -> None:
-    """Find the best set of matches; it is written into ``chosen``."""
+def _search(
+    matches: Array, first: Array, n1: int, n2: int, chosen: Array, states: Array, after: Array,
+    beam: Array, trail: Array,
+) -> None:  # fmt: skip
+    """Find the best set of matches; it is written into ``chosen``.
+
+    The last four are room to work in. Each position lets every state take each match that is still
+    free, or none; of all results the best 40 live on. ``trail`` remembers (trail before, match).
+    """
     width = (n1 + 63) >> 6
-    start = np.zeros(width, np.uint64)
-    _fix(matches, first, n1, n2, chosen, start)
+    used = np.zeros((BEAM, width), np.uint64)
     taken = np.zeros(n2, np.bool_)
+    _fix(matches, first, n1, n2, chosen, used[0])
     rivals = False
     for j in range(n2):
         if chosen[j] >= 0:
@@ -266,66 +294,64 @@ def _search(matches: Array, first: Array, n1: int, n2: int, chosen: Array) -> No
             rivals = True
     if not rivals:
         return
-    states = np.zeros((BEAM, 5), np.int64)
-    after = np.zeros((BEAM, 5), np.int64)
-    used = np.zeros((BEAM, width), np.uint64)
     used_after = np.zeros((BEAM, width), np.uint64)
-    beam = np.empty((BEAM, 4), np.int64)
-    trail = np.empty((BEAM * n2 + 1, 2), np.int64)  # (trail before, match)
     trail[0, 0], trail[0, 1] = -1, -1
     trails = 1
-    used[0] = start
-    states[0, _LAST] = -1
+    states[0, _COST], states[0, _NEXT], states[0, _LAST], states[0, _TRAIL] = 0, 0, -1, 0
     size = 1
     for j in range(n2):
         fixed = chosen[j]
+        if fixed >= 0 or first[j] == first[j + 1]:  # no choice: the states change in place
+            for s in range(size):
+                if j < states[s, _NEXT]:
+                    continue
+                last = states[s, _LAST]
+                if fixed >= 0:
+                    far = abs(j - matches[fixed, _OTHER])
+                    states[s, _COST] = _cost(states[s, _COST], last, matches, fixed) + far
+                    states[s, _NEXT] = j + matches[fixed, _LENGTH]
+                    states[s, _LAST] = matches[fixed, _OTHER] + matches[fixed, _OTHER_LENGTH]
+                elif last != -1:
+                    states[s, _COST] += _CHUNK
+                    states[s, _LAST] = -1
+            _resort(states, used, size)
+            continue
         grown = 0
         for s in range(size):
-            rank, distance = states[s, _RANK], states[s, _DISTANCE]
-            if j < states[s, _NEXT]:  # inside a longer match
-                grown = _enter(beam, grown, rank, distance, s, -1)
-                continue
-            last = states[s, _LAST]
-            if fixed >= 0:
-                rank = _ranked(rank, last, matches, fixed)
-                distance += abs(j - matches[fixed, _OTHER])
-                grown = _enter(beam, grown, rank, distance, s, fixed)
-                continue
-            for m in range(first[j], first[j + 1]):
-                if _free(matches, m, used[s], taken):
-                    grown = _enter(beam, grown, _ranked(rank, last, matches, m), distance, s, m)
-                    distance += abs(j - matches[m, _OTHER])
-            grown = _enter(beam, grown, rank + (last != -1), distance, s, -1)
+            cost, last = states[s, _COST], states[s, _LAST]
+            if j >= states[s, _NEXT]:
+                for m in range(first[j], first[j + 1]):
+                    if _free(matches, m, used[s], taken):
+                        new = _cost(cost, last, matches, m)
+                        grown = _enter(beam, grown, new, s << 32 | (m + 1))
+                        cost += abs(j - matches[m, _OTHER])
+                if last != -1:
+                    cost += _CHUNK
+            grown = _enter(beam, grown, cost, s << 32)
         for s in range(grown):
-            by, m = beam[s, 2], beam[s, 3]
-            after[s, _RANK], after[s, _DISTANCE] = beam[s, 0], beam[s, 1]
-            after[s, _NEXT], after[s, _LAST] = states[by, _NEXT], states[by, _LAST]
-            after[s, _TRAIL] = states[by, _TRAIL]
+            by, m = beam[s, 1] >> 32, (beam[s, 1] & 0xFFFFFFFF) - 1
+            after[s, _COST], after[s, _NEXT] = beam[s, 0], states[by, _NEXT]
+            after[s, _LAST], after[s, _TRAIL] = states[by, _LAST], states[by, _TRAIL]
             for k in range(width):
                 used_after[s, k] = used[by, k]
             if m >= 0:
                 end = matches[m, _OTHER] + matches[m, _OTHER_LENGTH]
+                for i in range(matches[m, _OTHER], end):
+                    used_after[s, i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+                trail[trails, 0], trail[trails, 1] = after[s, _TRAIL], m
                 after[s, _NEXT], after[s, _LAST] = j + matches[m, _LENGTH], end
-                if m != fixed:
-                    for i in range(matches[m, _OTHER], end):
-                        used_after[s, i >> 6] |= np.uint64(1) << np.uint64(i & 63)
-                    trail[trails, 0], trail[trails, 1] = after[s, _TRAIL], m
-                    after[s, _TRAIL] = trails
-                    trails += 1
+                after[s, _TRAIL] = trails
+                trails += 1
             elif j >= after[s, _NEXT]:
-                after[s, _NEXT], after[s, _LAST] = j + 1, -1
+                after[s, _LAST] = -1
         states, after = after, states
         used, used_after = used_after, used
         size = grown
-    best = 0
+    best, least = 0, 0
     for s in range(size):
-        if states[s, _LAST] != -1:
-            states[s, _RANK] += 1
-        if states[s, _RANK] < states[best, _RANK] or (
-            states[s, _RANK] == states[best, _RANK]
-            and states[s, _DISTANCE] < states[best, _DISTANCE]
-        ):
-            best = s
+        cost = states[s, _COST] + (_CHUNK if states[s, _LAST] != -1 else 0)
+        if s == 0 or cost < least:
+            best, least = s, cost
     at = states[best, _TRAIL]
     while trail[at, 1] >= 0:
         chosen[matches[trail[at, 1], _START]] = trail[at, 1]
@@ -406,17 +432,23 @@ def score_rows(
     matches = np.empty((1024, 5), np.int64)
     first = np.zeros(longest + 1, np.int64)
     chosen = np.zeros(longest, np.int64)
+    states = np.zeros((BEAM, 4), np.int64)
+    after = np.zeros((BEAM, 4), np.int64)
+    beam = np.zeros((BEAM, 2), np.int64)
+    trail = np.zeros((BEAM * longest + 1, 2), np.int64)
     row = np.zeros(STATISTICS, np.float64)
+    stamps = np.full((4, max(len(lex[2]), len(lex[9]))), -1, np.int32)
     kept = 0
     for c in range(len(captions)):
         hyp = captions[c]
         n1 = offsets[hyp + 1] - offsets[hyp]
         highest = -1.0
+        _mark(lex, hyp, stamps, c)
         for r in range(bounds[c], bounds[c + 1]):
             ref = references[r]
             n2 = offsets[ref + 1] - offsets[ref]
-            matches = _collect(lex, hyp, ref, matches, first)
-            _search(matches, first, n1, n2, chosen)
+            matches = _collect(lex, hyp, ref, stamps, c, matches, first)
+            _search(matches, first, n1, n2, chosen, states, after, beam, trail)
             _count(lex, hyp, ref, matches, chosen, row)
             value = score(row)
             if value > highest:
@@ -436,8 +468,8 @@ def score_rows(
 engine = Kernels(
     globals(),
     (
-        "_related", "_grow", "_add", "_sort_rows", "_collect", "_fix", "_weight", "_ranked",
-        "_enter", "_free", "_search", "score", "_count", "score_rows",
+        "_related", "_mark", "_grow", "_add", "_sort_rows", "_collect", "_fix", "_weight", "_cost",
+        "_enter", "_resort", "_free", "_search", "score", "_count", "score_rows",
     ),
     small=20_000,
 )  # fmt: skip

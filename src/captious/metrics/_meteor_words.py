@@ -22,7 +22,9 @@ from captious.text.paraphrase import Paraphrases
 from captious.text.synsets import WordTables
 from captious.types import TextPool
 
+Ints = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 Int64s = npt.NDArray[np.int64]
+Relation = tuple[Int64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,15 @@ def build(
     stem = _numbered([porter2.stem(word) for word in words])
     function = np.array([word in tables.function_words for word in words], np.int64)
     synonyms = _relation(*_synonyms(words, tables), size=len(words))
-    pairs: tuple[npt.NDArray[Any], ...]
     if paraphrases is None:
         spans, bounds = np.zeros((0, 3), np.int32), np.zeros(len(offsets), np.int64)
         none = np.zeros(0, np.int64)
         pairs = _relation(none, none, none, size=0)
     else:
         spans, bounds, pairs = _phrases(words, ids, offsets, paraphrases)
-    arrays = (ids, offsets, key, stem, function, *synonyms[:3], spans, bounds, *pairs)
+    arrays = (
+        ids, offsets, key, stem, function, *synonyms[:2], spans, bounds, *pairs, *_both_ways(pairs),
+    )  # fmt: skip
     return Lexicon(words, ids, offsets, arrays)
 
 
@@ -112,16 +115,21 @@ def _numbered(words: Iterable[str]) -> npt.NDArray[np.int32]:
     return np.unique(hashes, return_inverse=True)[1].astype(np.int32)
 
 
-def _relation(
-    left: Int64s, right: Int64s, rank: Int64s, size: int
-) -> tuple[npt.NDArray[np.uint64], Int64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Store pairs for quick lookup: mask of bits, bounds, sorted right sides, their ranks."""
-    order = np.lexsort((right, left))
-    left, right, rank = left[order], right[order], rank[order]
-    mask = np.zeros(size, np.uint64)
-    np.bitwise_or.at(mask, left, np.uint64(1) << (right & 63).astype(np.uint64))
-    bounds = np.searchsorted(left, np.arange(size + 1))
-    return mask, bounds, right.astype(np.int32), rank.astype(np.int32)
+def _relation(left: Ints, right: Ints, rank: Ints, size: int) -> Relation:
+    """Store pairs for lookup: right sides of ``a`` are ``targets[bounds[a]:bounds[a + 1]]``."""
+    order = np.argsort(left.astype(np.int64) << 32 | right)
+    bounds = np.searchsorted(left[order], np.arange(size + 1))
+    return bounds, right[order].astype(np.int32), rank[order].astype(np.int32)
+
+
+def _both_ways(pairs: Relation) -> tuple[Int64s, npt.NDArray[np.int32]]:
+    """Return for each phrase those that are related to it in either direction."""
+    bounds, right, _ = pairs
+    left = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    packed = np.unique(np.concatenate([left << 32 | right, right.astype(np.int64) << 32 | left]))
+    left = packed >> 32
+    bounds = np.searchsorted(left, np.arange(len(bounds)))
+    return bounds, (packed & 0xFFFFFFFF).astype(np.int32)
 
 
 def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s, Int64s]:
@@ -143,7 +151,7 @@ def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s,
 
 def _phrases(
     words: Sequence[str], ids: npt.NDArray[np.int32], offsets: Int64s, table: Paraphrases
-) -> tuple[npt.NDArray[np.int32], Int64s, tuple[npt.NDArray[Any], ...]]:
+) -> tuple[npt.NDArray[np.int32], Int64s, Relation]:
     """Return the spans of each sentence that have a paraphrase somewhere, and the pairs."""
     trie = _meteor_phrases.engine(len(ids))
     known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
@@ -168,5 +176,5 @@ def _phrases(
         if count <= room:
             break
         room = count
-    left, right = np.searchsorted(used, left), np.searchsorted(used, right)
-    return spans[:count], bounds, _relation(left, right, rank, size=len(used))
+    pairs = _relation(np.searchsorted(used, left), np.searchsorted(used, right), rank, len(used))
+    return spans[:count], bounds, pairs

@@ -40,9 +40,10 @@ from captious.text import tokenizers
 from captious.types import CaptionSet, Floats, Sample
 
 STAGES = ("exact", "stem", "synonym", "paraphrase")
-_WEIGHTS = (1.0, 0.6, 0.8, 0.6)
-_ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
-_STATISTICS = 24
+_WEIGHTS = _meteor_align.WEIGHTS
+_ALPHA, _BETA, _GAMMA, _DELTA = (
+    _meteor_align.ALPHA, _meteor_align.BETA, _meteor_align.GAMMA, _meteor_align.DELTA,
+)  # fmt: skip
 _WORTH_A_THREAD = 2000  # captions below which starting threads costs more than it gains
 
 
@@ -93,9 +94,21 @@ class Meteor(Metric):
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the statistics of every caption against its best reference."""
-        rows, _, _ = self._align(samples, keep=0)
-        empty = np.flatnonzero(samples.reference_counts == 0).tolist()
-        return Stats(rows, dict.fromkeys(empty, "the sample has no references"))
+        self._check()
+        long = np.diff(self._lexicon(samples).offsets) > _meteor_align.LONGEST
+        skip = long[samples.caption]
+        skip[samples.reference_rows[long[samples.reference]]] = True
+        reasons = {
+            i: f"a text of more than {_meteor_align.LONGEST:,} words"
+            if skip[i]
+            else "no references"
+            for i in np.flatnonzero(skip | (samples.reference_counts == 0)).tolist()
+        }
+        if not skip.any():
+            return Stats(self._align(samples, keep=0)[0], reasons)
+        rows = np.full((len(samples), _meteor_align.STATISTICS), np.nan)
+        rows[~skip] = self._align(samples.take(np.flatnonzero(~skip)), keep=0)[0]
+        return Stats(rows, reasons)
 
     def scores(self, rows: Floats) -> Floats:
         """Return METEOR of each row."""
@@ -116,9 +129,10 @@ class Meteor(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show which words matched, by which stage, and how the score follows."""
-        samples = CaptionSet.of([sample])
+        self._check()
         if not sample.references:
             raise errors.InputError(f"{sample.id}: METEOR explains a caption by its references")
+        samples = CaptionSet.of([sample])
         rows, best, matches = self._align(samples, keep=1)
         lexicon = self._lexicon(samples)
         caption = lexicon.sentence(int(samples.caption[0]))
@@ -146,6 +160,10 @@ class Meteor(Metric):
 
     # -- the work ----------------------------------------------------------------------------
 
+    def _check(self) -> None:
+        for problem in self.missing():
+            raise problem
+
     def _tables(self) -> tuple[Any, Any]:
         from captious.text.paraphrase import Paraphrases
         from captious.text.synsets import WordTables
@@ -163,14 +181,12 @@ class Meteor(Metric):
 
     def _align(self, samples: CaptionSet, keep: int) -> tuple[Floats, Any, list[Sequence[int]]]:
         """Return statistics, best references and, if ``keep``, the last caption's matches."""
-        for problem in self.missing():
-            raise problem
         lexicon = self._lexicon(samples)
         n = len(samples)
         lengths = np.diff(lexicon.offsets)
         rows_of = samples.caption[samples.reference_rows]
         align = _meteor_align.engine(int(lengths[rows_of] @ lengths[samples.reference]))
-        rows = np.full((n, _STATISTICS), np.nan)
+        rows = np.full((n, _meteor_align.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
         longest = int(lengths.max(initial=0))
         kept = np.zeros((keep * longest, 5), np.int64)

@@ -36,6 +36,7 @@ LONGEST: Final = 7
 _FORMAT: Final = 2
 _ARRAYS: Final = ("labels", "children", "sources", "bounds", "targets")
 _CHUNK: Final = 1 << 23
+_BLOCK: Final = 1 << 17  # pairs that are sifted at once
 _SHIFT: Final = 20  # while building, an edge is (node << 20 | word)
 _WORD: Final = (1 << _SHIFT) - 1
 
@@ -83,25 +84,29 @@ class Paraphrases:
         """Number of each word."""
         return {word: i for i, word in enumerate(self.words)}
 
-    def pairs_among(self, nodes: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    def pairs_among(self, nodes: Int64s) -> tuple[Int32s, Int32s, Int32s]:
         """Return (phrase, paraphrase, rank) for all pairs with both sides among ``nodes``.
 
         ``nodes`` is sorted and free of repeats; results are places in it. The rank orders the
         paraphrases of one phrase as the table does.
         """
-        place = np.searchsorted(self.sources, nodes)
-        place[place == len(self.sources)] = 0
-        phrase = np.flatnonzero(self.sources[place] == nodes)
-        place = place[phrase]
-        start = self.bounds[place].astype(np.int64)
-        count = self.bounds[place + 1] - start
-        phrase = np.repeat(phrase, count)
-        rank = np.arange(len(phrase)) - np.repeat(np.cumsum(count) - count, count)
-        target = self.targets[np.repeat(start, count) + rank].astype(np.int64)
-        found = np.searchsorted(nodes, target)
-        found[found == len(nodes)] = 0
-        keep = nodes[found] == target
-        return phrase[keep], found[keep], rank[keep]
+        place = np.full(len(self.children), -1, np.int32)
+        place[nodes] = np.arange(len(nodes))
+        source = np.flatnonzero(place[self.sources] >= 0)
+        count = self.bounds[source + 1] - self.bounds[source]
+        # Common words have thousands of paraphrases, few of which occur: sift block by block.
+        blocks = np.split(source, np.flatnonzero(np.diff(np.cumsum(count) // _BLOCK)) + 1)
+        found: list[tuple[Int32s, Int32s, Int32s]] = []
+        for block in blocks:
+            count = self.bounds[block + 1] - self.bounds[block]
+            rank = np.arange(count.sum(), dtype=np.int32)
+            rank -= np.repeat(np.cumsum(count, dtype=np.int32) - count, count)
+            target = place[self.targets[np.repeat(self.bounds[block], count) + rank]]
+            phrase = np.repeat(place[self.sources[block]], count)
+            keep = target >= 0
+            found.append((phrase[keep], target[keep], rank[keep]))
+        phrase, target, rank = (np.concatenate(column) for column in zip(*found, strict=True))
+        return phrase, target, rank
 
 
 def locate(path: Path | str | None = None) -> Path:
