@@ -39,6 +39,7 @@ from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
 
 GraphOf = Callable[[tuple[str, ...]], SceneGraph]
+_NONE: Final = "the references state none"
 _PARTS: Final = ("object", "relation", "attribute", "color", "cardinality", "size")
 
 
@@ -61,12 +62,12 @@ class Spice(Metric):
     name: ClassVar[str] = "spice"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("spice", 0.0, 1.0, "F1 of scene-graph tuples"),
-        Column("spice_object", 0.0, 1.0, "F1 of objects only"),
-        Column("spice_relation", 0.0, 1.0, "F1 of relations only"),
-        Column("spice_attribute", 0.0, 1.0, "F1 of attributes only"),
-        Column("spice_color", 0.0, 1.0, "F1 of colours only"),
-        Column("spice_cardinality", 0.0, 1.0, "F1 of numbers only"),
-        Column("spice_size", 0.0, 1.0, "F1 of sizes only"),
+        Column("spice_object", 0.0, 1.0, "F1 of objects only", undefined=_NONE),
+        Column("spice_relation", 0.0, 1.0, "F1 of relations only", undefined=_NONE),
+        Column("spice_attribute", 0.0, 1.0, "F1 of attributes only", undefined=_NONE),
+        Column("spice_color", 0.0, 1.0, "F1 of colours only", undefined=_NONE),
+        Column("spice_cardinality", 0.0, 1.0, "F1 of numbers only", undefined=_NONE),
+        Column("spice_size", 0.0, 1.0, "F1 of sizes only", undefined=_NONE),
     )
     modules: ClassVar[dict[str, str]] = {"spacy": "spice"}
     batch: ClassVar[int] = 40_000  # sentences are parsed in parallel within a batch
@@ -91,7 +92,7 @@ class Spice(Metric):
         for i, caption in enumerate(captions):
             references = tuple(sorted(set(flat[bounds[i] : bounds[i + 1]])))
             rows[i] = row(graph_of((caption,)), graph_of(references))
-        return Stats(rows, notes=_notes(rows, captions + flat))
+        return Stats(rows, notes=_notes(captions + flat))
 
     def scores(self, rows: Floats) -> Floats:
         """Return the score and its six parts; a part that is undefined is NaN."""
@@ -232,13 +233,6 @@ def _named(
     return matched, len(mine), len(theirs)
 
 
-def _notes(rows: Floats, texts: Iterable[str]) -> dict[str, int]:
-    notes = {}
-    for k, part in enumerate(_PARTS):
-        undefined = int((rows[:, 2 + 2 * k] == 0).sum())
-        if undefined:
-            notes[f"spice_{part} undefined: the references state none"] = undefined
+def _notes(texts: Iterable[str]) -> dict[str, int]:
     long = sum(t.count(" ") >= LONGEST for t in texts)
-    if long:
-        notes[f"sentences cut to {LONGEST} words"] = long
-    return notes
+    return {f"sentences cut to {LONGEST} words": long} if long else {}
