@@ -7,7 +7,7 @@ Needs Java and the package pycocoevalcap (its wheel carries the jar). Run:
 The Java tool is run as the toolkit runs it: one caption per line in a file, one process. Because
 it looks into the next line ("... the letter P." loses its dot when a line with "A ..." follows),
 captions are compared twice: in their files, and each with a line behind it that tells nothing. A
-line separator other than a newline makes Java lose step, so such characters are replaced beforehand.
+line separator other than a newline makes Java lose step, so such characters are replaced first.
 Speed: the same captions, process start included on both sides, best of three, in seconds of
 processor time (all threads) and of the clock.
 """
