@@ -35,7 +35,7 @@ from captious.models.encoder_defaults import defaults
 from captious.types import CaptionSet
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
-ABLATION = ("BS", "T", "TB", "TBR", "TcatR")
+ABLATION = ("BS", "T", "TB", "TBR", "TR", "TcatR")
 THRESHOLDS = [round(0.1 * k, 2) for k in range(1, 9)]
 
 
@@ -120,6 +120,7 @@ def select(encoder, flickr, profile, dtype, layers, log):
     _, layer, threshold = max(grid)
     for step in (-0.05, 0.05):
         measure(layer, round(threshold + step, 2))
+    model.forget()
     return max(grid), grid
 
 
@@ -134,6 +135,13 @@ def table(name, metric, flickr, pascal, column=0):
     taus = " | ".join(f"{v:.4f}" for k, v in row.items() if "tau" in k)
     print(f"| {name:<22} | {taus} | {line} |", flush=True)
     return row
+
+
+def variants(encoder, profile, base):
+    """Return the ablation, and the whole metric in the other profiles."""
+    made = [(f"{encoder} {p}", BertTbr(profile, p, **base)) for p in ABLATION]
+    others = [p for p in PROFILES if p != profile]
+    return made + [(f"{encoder} TBR {p}", BertTbr(p, "TBR", **base)) for p in others]
 
 
 def judged(path, metrics):
@@ -206,13 +214,18 @@ def main():
                       f"(tau-b {tau:.4f} there)")
                 out.append({"encoder": encoder, "grid": grid})
             known = defaults(encoder)
-            base = {"encoder": encoder, "threshold": threshold, "dtype": args.dtype,
-                    "layer": layer or (known.tbr_layer if known else None), "pool": args.pool}
-            metrics = [(f"{encoder} {p}", BertTbr(args.profile, p, **base)) for p in ABLATION]
-            others = [p for p in PROFILES if p != args.profile]
-            metrics += [(f"{encoder} TBR {p}", BertTbr(p, "TBR", **base)) for p in others]
+            layer = layer or (known.tbr_layer if known else None)
+            settings_of = {"encoder": encoder, "layer": layer, "dtype": args.dtype,
+                           "pool": args.pool}
+            base = settings_of | {"threshold": threshold}
+            metrics = variants(encoder, args.profile, base)
             out += [table(n, m, flickr, pascal) | base for n, m in metrics]
-            plain = BertScore(encoder=encoder, layer=base["layer"], dtype=args.dtype)
+            if args.select and known is not None and layer in known.baselines:
+                base = settings_of | {"threshold": known.baselines[layer][1]}
+                print(f"{encoder}: by the rule: layer {layer}, threshold {base['threshold']}")
+                out += [table(n, m, flickr, pascal) | base
+                        for n, m in variants(encoder, args.profile, base)]
+            plain = BertScore(encoder=encoder, layer=layer, dtype=args.dtype)
             for k, part in enumerate("PRF"):
                 out.append(table(f"{encoder} bertscore {part}", plain, flickr, pascal, k) | base)
             for path in args.judged:

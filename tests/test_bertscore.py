@@ -38,8 +38,7 @@ def made() -> CaptionSet:
 def fresh():
     """An encoder that remembers nothing."""
     encoder = text_encoder.load("minilm")
-    encoder._store.clear()
-    encoder._stored = 0
+    encoder.forget()
     return encoder
 
 
@@ -197,8 +196,11 @@ def test_rescaling(made, tmp_path):
     assert "baseline:b(" in metric.signature("1", None)
     with pytest.raises(UsageError, match="no layer 4"):
         BertScore(layer=4, baseline=str(path)).stats(made, None)
-    with pytest.raises(UsageError, match="captious calibrate minilm"):
-        BertScore(layer=1, baseline="known").stats(made, None)
+    known = BertScore(layer=5, baseline="known").stats(made, None).rows
+    assert (known[3] < raw[3]).all()
+    folder = str(text_encoder.locate("minilm"))
+    with pytest.raises(UsageError, match="captious calibrate"):
+        BertScore(encoder=folder, layer=1, baseline="known").stats(made, None)
 
 
 def test_edges(made):

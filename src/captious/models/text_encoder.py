@@ -185,6 +185,12 @@ class TextEncoder:
         """Announce a layer, so that one pass of the model serves all metrics of a run."""
         self._wanted.add(self.check_layer(layer))
 
+    def forget(self) -> None:
+        """Drop the vectors in memory and the layers announced so far."""
+        self._store.clear()
+        self._stored = 0
+        self._wanted.clear()
+
     def encode(self, texts: Sequence[str], layer: int) -> Encoded:
         """Return the unit vectors of these sentences at one hidden state (on the CPU)."""
         self.expect(layer)
