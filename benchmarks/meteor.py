@@ -31,6 +31,7 @@ class HidePandas:
     """Make ``import pandas`` fail, as where only captious[meteor] is installed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Refuse one name, leave the others to the usual finders."""
         if name == "pandas":
             raise ModuleNotFoundError("pandas is hidden in this benchmark", name=name)
 

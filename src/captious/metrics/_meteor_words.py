@@ -78,8 +78,8 @@ def _normalised(
     """
     numbers = {word: i for i, word in enumerate(table.vocabulary)}
     odd_word = np.array([not meteor_norm.is_plain(w) for w in table.vocabulary], bool)
-    count = len(table.lengths)
-    odd = np.bincount(table.rows[odd_word[table.ids]], minlength=count) > 0
+    odd_seen = np.concatenate([[0], np.cumsum(odd_word[table.ids], dtype=np.int32)])
+    odd = np.diff(odd_seen[table.offsets]) > 0
     flat: list[int] = []
     lengths = table.lengths.copy()
     for i in np.flatnonzero(odd).tolist():
@@ -91,7 +91,7 @@ def _normalised(
     odd_token = np.repeat(odd, lengths)
     ids = np.empty(offsets[-1], np.int32)
     ids[odd_token] = flat
-    ids[~odd_token] = table.ids[~odd[table.rows]]
+    ids[~odd_token] = table.ids[~np.repeat(odd, table.lengths)]
     # Drop words that only occurred before normalising.
     kept = np.bincount(ids, minlength=len(numbers)) > 0
     place = np.cumsum(kept, dtype=np.int32) - 1
@@ -134,9 +134,13 @@ def _both_ways(pairs: Relation) -> tuple[Int64s, npt.NDArray[np.int32]]:
 
 def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s, Int64s]:
     """Return all ordered pairs of different words that share a synset."""
-    sets = [tables.all_synsets(word) for word in words]
-    owner = np.repeat(np.arange(len(words)), [len(s) for s in sets])
-    synset = np.fromiter((n for s in sets for n in s), np.int64, len(owner))
+    flat, counts = array("q"), array("q")
+    for word in words:
+        found = tables.all_synsets(word)
+        flat.extend(found)
+        counts.append(len(found))
+    owner = np.repeat(np.arange(len(words)), counts)
+    synset = np.array(flat, np.int64)
     order = np.argsort(synset, kind="stable")
     owner = owner[order]
     _, start, count = np.unique(synset[order], return_index=True, return_counts=True)

@@ -183,18 +183,22 @@ class Meteor(Metric):
         """Return statistics, best references and, if ``keep``, the last caption's matches."""
         lexicon = self._lexicon(samples)
         n = len(samples)
+        # Copies: numba would compile anew for arrays that may only be read.
+        captions, references, bounds = (
+            np.array(column, dtype=np.int64)
+            for column in (samples.caption, samples.reference, samples.offsets)
+        )
         lengths = np.diff(lexicon.offsets)
-        rows_of = samples.caption[samples.reference_rows]
-        align = _meteor_align.engine(int(lengths[rows_of] @ lengths[samples.reference]))
+        work = int(lengths[captions[samples.reference_rows]] @ lengths[references])
+        align = _meteor_align.engine(work)
         rows = np.full((n, _meteor_align.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
-        longest = int(lengths.max(initial=0))
-        kept = np.zeros((keep * longest, 5), np.int64)
+        kept = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
 
         def part(start: int, end: int) -> int:
             return align.score_rows(
-                lexicon.arrays, samples.caption[start:end], samples.reference,
-                samples.offsets[start : end + 1], rows[start:end], best[start:end], kept,
+                lexicon.arrays, captions[start:end], references, bounds[start : end + 1],
+                rows[start:end], best[start:end], kept,
             )  # fmt: skip
 
         workers = min(settings.get().threads, n // _WORTH_A_THREAD)

@@ -68,7 +68,6 @@ class WordTables:
         self.prefixes: frozenset[str]
         self.numeric_prefixes: frozenset[str]
         self.prefixes, self.numeric_prefixes = _read_prefixes(files[PREFIXES].decode())
-        self._all: dict[str, frozenset[int]] = {}
 
     @classmethod
     def open(cls, path: Path | str | None = None) -> WordTables:
@@ -89,14 +88,10 @@ class WordTables:
 
     def all_synsets(self, word: str) -> frozenset[int]:
         """Return the synsets of a word and of its base forms."""
-        found = self._all.get(word)
-        if found is None:
-            bases = self._bases.get(word)
-            if bases is None:
-                bases = [self.morph(word)]
-            found = self.synsets(word).union(*map(self.synsets, bases))
-            self._all[word] = found
-        return found
+        bases = self._bases.get(word)
+        if bases is None:
+            bases = [self.morph(word)]
+        return self.synsets(word).union(*map(self.synsets, bases))
 
     def bases(self, form: str) -> tuple[str, ...]:
         """Return the base forms of an irregular form (``left`` -> ``leave``), often none."""
