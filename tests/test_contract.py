@@ -23,7 +23,7 @@ _REFS = {
         "the red bus is full of people",
     ),
     "cat": ("a black cat sleeps on a sofa", "the cat is lying on the couch"),
-    "food": ("a white plate with pasta and vegetables", "a dish of food on a wooden table"),
+    "food": ("a large plate with pasta and vegetables", "a dish of food on a wooden table"),
     "kids": ("three children play football in the park", "kids kicking a ball on the grass"),
 }
 _CAPTIONS = [
