@@ -28,11 +28,11 @@ from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_load import save_vilbert
 from captious.types import CaptionSet, Sample
 
-WORDS = (
+TEXT = (
     "a the man woman dog two people in on with of red white black blue running sitting standing "
     "grass water street snow beach ball child boy girl shirt wearing playing jumps through field "
     "mountain bike rides holding looking at camera skateboarder brown large small near young"
-).split()  # noqa: SIM905
+)
 COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
     v_hidden_size=384, v_num_hidden_layers=3, v_num_attention_heads=6, v_intermediate_size=384,
@@ -44,7 +44,7 @@ LENGTH = 37
 
 
 def caption(rng):
-    return " ".join(rng.choice(WORDS, max(4, round(rng.normal(11, 3.5)))))
+    return " ".join(rng.choice(TEXT.split(), max(4, round(rng.normal(11, 3.5)))))
 
 
 def make_samples(images, candidates, rng):

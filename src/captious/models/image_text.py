@@ -146,6 +146,11 @@ class WordPieces:
             out.append(Text(tuple(ids), words, cut))
         return out
 
+    def masking(self) -> tuple[int, tuple[int, ...]]:
+        """Numbers of the mask, and of all pieces that are no words."""
+        named = [self._tokenizer.token_to_id(t) for t in ("[MASK]", "[PAD]", "[UNK]")]
+        return named[0], (*self.marks, *named)
+
     def spell(self, text: Text) -> list[str]:
         """The scored pieces as written."""
         written = [self._tokenizer.id_to_token(i) for i in text.ids[1 : 1 + text.words]]

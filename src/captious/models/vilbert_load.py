@@ -64,6 +64,8 @@ def load_vilbert(weights: Path | str, config: Path | str | None = None) -> tuple
     if folder is not None:
         weights = _inside(folder)
     state = _original_names(_read(weights), weights)
+    if folder is not None:
+        state = {**_text_stream(folder), **state}
     table = state.get(TASK_TABLE)
     shape = replace(shape, task_tokens=0 if table is None else len(table))
     with torch.device("meta"):
@@ -74,21 +76,62 @@ def load_vilbert(weights: Path | str, config: Path | str | None = None) -> tuple
 
 
 def save_vilbert(
-    model: Vilbert, folder: Path | str, facts: Mapping[str, Any] | None = None, half: bool = True
+    model: Vilbert,
+    folder: Path | str,
+    facts: Mapping[str, Any] | None = None,
+    half: bool = True,
+    text_from: str | None = None,
 ) -> Path:
-    """Write our folder; ``facts`` join the configuration (training data, measured quality)."""
+    """Write our folder.
+
+    Args:
+        model: what to write.
+        folder: where to.
+        facts: join the configuration (training data, measured quality).
+        half: whether the weights are written in half precision.
+        text_from: a text encoder (``minilm``); what is exactly its own is left out and taken from
+            there on loading.
+    """
     from safetensors.torch import save_file
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    state = {
-        f"bert.{name}": value.detach().cpu().to(torch.float16 if half else value.dtype).contiguous()
-        for name, value in model.state_dict().items()
-    }
+    known = text_encoder_state(text_from) if text_from is not None else {}
+    state = {}
+    for name, value in model.state_dict().items():
+        if name in known and torch.equal(known[name], value):
+            continue
+        kind = torch.float16 if half else value.dtype
+        state[f"bert.{name}"] = value.detach().cpu().to(kind).contiguous()
     save_file(state, folder / "model.safetensors")
     whole = {**model.config.to_json(), **(facts or {})}
+    if text_from is not None:
+        whole["text_from"] = text_from
     (folder / "config.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     return folder
+
+
+def text_encoder_state(name: str) -> dict[str, Tensor]:
+    """The parameters of a text encoder of the BERT kind, by name or folder."""
+    from captious.models import text_encoder
+
+    state = _read(text_encoder.locate(name) / "model.safetensors")
+    return {key.removeprefix("bert."): value for key, value in state.items()}
+
+
+def _text_stream(folder: Path) -> dict[str, Tensor]:
+    """What our folder left to a text encoder: its word table and text layers."""
+    name = json.loads((folder / "config.json").read_text("utf-8")).get("text_from")
+    if name is None:
+        return {}
+    config = read_config(folder / "config.json")
+    layers = tuple(f"encoder.layer.{k}." for k in range(config.num_hidden_layers))
+    table = "embeddings.position_ids"  # older files carry this constant
+    return {
+        f"bert.{key}": value
+        for key, value in text_encoder_state(str(name)).items()
+        if key.startswith(("embeddings.", *layers)) and key != table
+    }
 
 
 def _inside(folder: Path) -> Path:

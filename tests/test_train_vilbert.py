@@ -1,0 +1,232 @@
+"""The trainer of ViLBERT on a toy world: it learns, resumes exactly, and writes what it says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tokenizers")
+
+from captious.errors import InputError, UsageError  # noqa: E402
+from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
+from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
+from captious.models.train.scan import Whitening  # noqa: E402
+from captious.models.train.scan_run import Sources  # noqa: E402
+from captious.models.train.vilbert import (  # noqa: E402
+    VilbertData,
+    VilbertOptions,
+    VilbertTrainer,
+    Vocabulary,
+    folded,
+    start_text,
+)
+from captious.models.train.vilbert_run import MatchJudge, recalls, train  # noqa: E402
+from captious.models.vilbert import Vilbert  # noqa: E402
+from captious.models.vilbert_config import VilbertConfig  # noqa: E402
+from captious.models.vilbert_heads import Heads  # noqa: E402
+from captious.models.vilbert_load import load_vilbert, save_vilbert  # noqa: E402
+from captious.types import CaptionSet  # noqa: E402
+
+GOLDEN = Path(__file__).parent / "golden" / "vilbert"
+SMALL = VilbertConfig(
+    vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+    intermediate_size=32, max_position_embeddings=12, v_feature_size=8, v_target_size=4,
+    v_hidden_size=16, v_num_hidden_layers=1, v_num_attention_heads=2, v_intermediate_size=16,
+    bi_hidden_size=16, bi_num_attention_heads=2, v_biattention_id=(0,), t_biattention_id=(1,),
+)  # fmt: skip
+PIECES = Vocabulary(30, 4, (0, 1, 2, 3, 4))
+OPTIONS = VilbertOptions(
+    steps=8, images=8, learning_rate=3e-3, warmup=2, validate=4, whitened=8, longest=8
+)
+
+
+def toy(images: int = 16, kinds: int = 4) -> VilbertData:
+    """Photographs of a few kinds of things; a caption names the kind."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(images) % kinds
+    features = rng.normal(0, 0.2, (images, 4, 8))
+    features[np.arange(images)[:, None], np.arange(4), kind[:, None]] += 3
+    captions = [[(1, 5 + k, 10 + int(rng.integers(5)), 2) for _ in range(3)] for k in kind.tolist()]
+    boxes = rng.random((images, 4, 5))
+    return VilbertData(torch.tensor(features).float(), torch.tensor(boxes).float(), captions)
+
+
+def judge(model, heads):
+    return {"random": 0.0, "near": 0.0, "select": 0.0}
+
+
+def test_heads_have_the_names_of_the_original():
+    wanted = json.loads((GOLDEN / "full_size_parameters.json").read_text())
+    with torch.device("meta"):
+        heads = Heads(VilbertConfig())
+    mine = {f"cls.{name}": list(value.shape) for name, value in heads.state_dict().items()}
+    assert mine == {k: v for k, v in wanted.items() if k.startswith("cls.")}
+
+
+def test_batches_mask_right_and_wrong_pairs_alike(tmp_path):
+    data = toy()
+    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, masked=0.5), tmp_path)
+    batch = trainer.batch()
+    many = len(batch["ids"]) // 2
+    assert (batch["match"][:many] == 0).all()
+    assert (batch["match"][many:] == 1).all()
+    told = batch["wanted"] != -100
+    assert told[:many].any()
+    assert not told[many:].any()
+    assert (batch["ids"][many:] == PIECES.mask).any()
+    assert not torch.isin(batch["wanted"][told], torch.tensor(PIECES.specials)).any()
+    assert (batch["features"][batch["hidden"]] == 0).all()
+    assert batch["hidden"][many:].any()
+    assert not batch["hidden"][:, 0].any()
+
+
+def test_hard_negatives_come_from_the_similar_photographs(tmp_path):
+    data = replace(toy(), near=torch.full((16, 1), 3))
+    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, hard=1.0), tmp_path)
+    assert {trainer._other(k) for k in range(3)} == {3}
+    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, hard=0.0), tmp_path)
+    drawn = {trainer._other(5) for _ in range(300)}
+    assert drawn == set(range(16)) - {5}
+
+
+def test_it_learns_which_captions_belong(tmp_path):
+    options = replace(
+        OPTIONS, steps=120, images=16, validate=120, masked=0.05, hard=1.0, words=0.1, regions=0.1
+    )
+    near = torch.tensor([[(k + n) % 16 for n in (1, 2, 3)] for k in range(16)])  # other kinds
+    data = replace(toy(), near=near)
+    trainer = VilbertTrainer(replace(SMALL, initializer_range=0.2), data, PIECES, options, tmp_path)
+    judged = MatchJudge(data)
+    before = judged(trainer.model.eval(), trainer.heads.eval())["near"]
+    trainer.run(judged)
+    after = trainer.history[-1]
+    assert after["near"] >= 0.9
+    assert after["near"] > before
+    found = recalls(trainer.model, trainer.heads, trainer.data, 16)
+    assert found["captions_r10_of_16"] > 80
+
+
+def test_a_stopped_run_ends_like_an_uninterrupted_one(tmp_path):
+    whole = VilbertTrainer(SMALL, toy(), PIECES, OPTIONS, tmp_path / "a")
+    whole.run(judge)
+    part = VilbertTrainer(SMALL, toy(), PIECES, OPTIONS, tmp_path / "b")
+    part.run(judge, stop_after=5)  # one step beyond the checkpoint is done again
+    again = VilbertTrainer(SMALL, toy(), PIECES, OPTIONS, tmp_path / "b")
+    assert again.resume()
+    assert again.step == 4
+    again.run(judge)
+    for (name, a), b in zip(
+        whole.model.state_dict().items(), again.model.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0, msg=name)
+    assert [e["step"] for e in again.history] == [4, 8]
+    other = VilbertTrainer(SMALL, toy(), PIECES, replace(OPTIONS, seed=2), tmp_path / "b")
+    with pytest.raises(UsageError, match="other options"):
+        other.resume()
+
+
+def test_whitening_folds_into_plain_weights():
+    torch.manual_seed(0)
+    raw = torch.randn(20, 4, 12) @ torch.randn(12, 12) + 3
+    whitening = Whitening(raw, 8)
+    model = Vilbert(SMALL).eval()
+    whole = folded(model, whitening, "toy")
+    assert whole.config.v_feature_size == 12
+    assert whole.config.features == "toy"
+    seen = ((raw[:2] - whitening.mean) @ whitening.matrix).float()
+    boxes = torch.rand(2, 4, 5)
+    torch.testing.assert_close(
+        whole.image_alone(raw[:2], boxes, None).states,
+        model.image_alone(seen, boxes, None).states, atol=1e-4, rtol=0,
+    )  # fmt: skip
+
+
+def text_folder(folder: Path) -> Path:
+    """A text encoder of the width of the toy model, as a folder."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    torch.manual_seed(5)
+    names = {
+        name: torch.randn_like(value)
+        for name, value in Vilbert(SMALL).state_dict().items()
+        if name.startswith(("embeddings.", "encoder.layer."))
+    }
+    save_file({**names, "pooler.dense.weight": torch.zeros(1)}, folder / "model.safetensors")
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def test_text_stream_starts_from_an_encoder_and_is_left_out_of_the_file(tmp_path):
+    from safetensors.torch import load_file
+
+    encoder = text_folder(tmp_path / "text")
+    state = load_file(encoder / "model.safetensors")
+    options = replace(OPTIONS, frozen_layers=1)
+    trainer = VilbertTrainer(SMALL, toy(), PIECES, options, tmp_path / "run", state)
+    trainer.run(judge)
+    trainer.model.eval()
+    mine = trainer.model.state_dict()
+    for name, value in state.items():
+        if name.startswith(("embeddings.", "encoder.layer.0.")):
+            assert torch.equal(mine[name], value), name
+    assert not torch.equal(
+        mine["encoder.layer.1.output.dense.weight"], state["encoder.layer.1.output.dense.weight"]
+    )
+    save_vilbert(trainer.model, tmp_path / "out", half=False, text_from=str(encoder))
+    written = load_file(tmp_path / "out" / "model.safetensors")
+    assert "bert.embeddings.word_embeddings.weight" not in written
+    assert "bert.encoder.layer.0.output.dense.weight" not in written
+    assert "bert.encoder.layer.1.output.dense.weight" in written
+    again, keys = load_vilbert(tmp_path / "out")
+    assert keys.missing == ()
+    for a, b in zip(again.state_dict().values(), mine.values(), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(UsageError, match=r"\(30, 16\) is wanted"):
+        start_text(Vilbert(SMALL), {"embeddings.word_embeddings.weight": torch.zeros(9, 9)})
+
+
+def test_data_that_do_not_fit_are_refused():
+    data = toy()
+    with pytest.raises(InputError, match="16 images have regions"):
+        VilbertData(data.features, data.boxes, data.captions[:3])
+    with pytest.raises(InputError, match="captions of every image"):
+        VilbertData(data.features, data.boxes, [[], *data.captions[1:]])
+
+
+def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    words = ["dog", "cat", "boat", "tree"]
+    sets, lines = {}, []
+    for number in range(12):
+        count = 3 + number % 2
+        boxes = np.tile(np.float32([0, 0, 5, 5]), (count, 1))
+        features = rng.normal(size=(count, 10)) + np.eye(10)[number % 4] * 3
+        sets[f"{number}.jpg"] = RegionSet(features, boxes, 10, 10)
+        lines += [f"{number}.jpg#{k}\ta {words[number % 4]} here" for k in range(2)]
+    store = save_regions(MemoryRegions(sets, "toy features"), tmp_path / "regions").path
+    (tmp_path / "captions.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "train.txt").write_text(" ".join(f"{n}.jpg" for n in range(8)))
+    (tmp_path / "dev.txt").write_text(" ".join(f"{n}.jpg" for n in range(8, 12)))
+    sources = Sources(
+        captions=tmp_path / "captions.txt", regions=store, train=tmp_path / "train.txt",
+        dev=tmp_path / "dev.txt", teacher=None, word_vectors=None,
+    )  # fmt: skip
+    config = replace(SMALL, vocab_size=30522, max_position_embeddings=40)
+    told: list = []
+    folder = train(sources, config, OPTIONS, tmp_path / "out", None, told.append)
+    assert [entry["step"] for entry in told] == [4, 8]
+    card = (folder / "README.md").read_text()
+    assert "toy features" in (folder / "config.json").read_text()
+    assert "images: 8" in card
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    metric = Vilbertscore(weights=str(folder), regions=str(store))
+    given = CaptionSet.build(["a dog here"], [["one dog", "a cat"]], images=["0.jpg"])
+    metric.prepare(given)
+    assert np.isfinite(metric.stats(given, None).rows).all()
