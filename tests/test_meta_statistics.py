@@ -55,13 +55,15 @@ def test_permutation_equals_a_plain_loop(data, measure):
         measure, data.x, other, data.y, data.units, data.size, trials=60, seed=5
     )
     a, b = (significance.standardised(v, measure) for v in (data.x, other))
-    swap = np.random.default_rng(5).integers(0, 2, (61, data.size))
+    swap = np.random.default_rng(5).integers(0, 2, (61, data.size), np.int8)
     swap[0] = 0
     gaps = []
+    plain = SCIPY["r" if measure == "rho" else measure]  # ranks are not ranked anew
+    y = stats.rankdata(data.y) if measure == "rho" else data.y
     for s in swap:
         turn = s[data.units] == 1
         first, second = np.where(turn, b, a), np.where(turn, a, b)
-        gaps.append(SCIPY[measure](first, data.y) - SCIPY[measure](second, data.y))
+        gaps.append(plain(first, y) - plain(second, y))
     assert gap == pytest.approx(gaps[0], abs=1e-12)
     assert gap == pytest.approx(
         SCIPY[measure](data.x, data.y) - SCIPY[measure](other, data.y), abs=1e-9
@@ -77,6 +79,22 @@ def test_permutation_finds_no_difference_between_equals_and_one_between_unequals
     good, same, bad = (y + rng.normal(size=900) * s for s in (1.0, 1.0, 6.0))
     assert significance.permutation("tau-b", good, same, y, units, 300, 500, 1)[1] > 0.05
     assert significance.permutation("tau-b", good, bad, y, units, 300, 500, 1)[1] < 0.01
+
+
+def test_the_linear_way_of_tau_c_equals_the_kernel(data):
+    other = np.random.default_rng(8).normal(size=len(data.x))
+    a, b = (significance.standardised(v, "tau-c") for v in (data.x, other))
+    turn = np.random.default_rng(1).integers(0, 2, (30, data.size)) * 2.0 - 1.0
+    both = significance.Observations(
+        np.concatenate([a, b]),
+        np.concatenate([data.y, data.y]),
+        np.concatenate([data.units, data.units + data.size]),
+        2 * data.size,
+    )
+    first = np.hstack([(1 + turn) / 2, (1 - turn) / 2])
+    values, others = significance.kernel(both).tau_both(first, "tau-c")
+    linear = turn @ significance._tau_c_gap(a, b, data.y, data.units, data.size)
+    assert linear == pytest.approx(values - others, abs=1e-12)
 
 
 def test_permutation_of_accuracies():

@@ -19,6 +19,7 @@ from captious.progress import track
 from captious.types import Floats, Ints
 
 RESAMPLES = 1000
+_TRIALS_PER_PAIR = 100
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,14 @@ class Evaluation:
     def tests(self, metrics: Sequence[str] | None = None, trials: int = 1000) -> list[Test]:
         """Test every pair of metrics (PERM-BOTH by image, Holm-corrected).
 
-        Only captions that all of the metrics can score are compared.
+        Only captions that all of the metrics can score are compared. With many metrics more than
+        ``trials`` permutations are made, or no difference could pass the correction.
         """
         names = [m for m in metrics or self.scores if m in self.scores]
         if len(names) < 2:
             return []
+        # The smallest p is 1 / (trials + 1): it must stay below the level after the correction.
+        trials = max(trials, _TRIALS_PER_PAIR * len(names) * (len(names) - 1) // 2)
         both = ~np.isnan(np.array([self.scores[n] for n in names])).any(axis=0)
         rows, y = _observations(self.judged, self.protocol)
         stays = both[rows]

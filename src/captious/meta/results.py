@@ -185,8 +185,9 @@ def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
     return (
         f"\n![agreement with intervals](pictures/{name}-intervals.svg)\n"
         f"\n![who beats whom](pictures/{name}-beats.svg)\n\n"
-        f"{len(tests)} pairs of metrics were compared (PERM-BOTH by image, {trials:,} "
-        f"permutations, Holm); {len(tests) - len(close)} differ at p < .05. Not told apart: "
+        f"{len(tests)} pairs of metrics were compared (PERM-BOTH by image, "
+        f"{max(trials, 100 * len(tests)):,} permutations, Holm); {len(tests) - len(close)} differ "
+        "at p < .05. Not told apart: "
         + (", ".join(f"{t.a} and {t.b}" for t in close) or "none")
         + ".\n"
     )
