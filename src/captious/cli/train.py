@@ -12,6 +12,7 @@ from captious.cli import _options
 # is imported only when its target is asked for by name, so that the command line stays light.
 TARGETS: dict[str, tuple[str, str]] = {
     "scan": ("captious.cli._train_scan", "SCAN, the grounding model of TIGEr"),
+    "vilbert": ("captious.cli._train_vilbert", "a compact ViLBERT for vilbertscore"),
     "lm": ("captious.cli._train_lm", "the language model of captions behind the metric lm"),
 }
 
