@@ -48,9 +48,9 @@ class TrainOptions:
     """What a run is made of; saved beside the checkpoint and shown on the model card."""
 
     steps: int = 4000
-    images: int = 64
+    images: int = 48
     group: int = 4
-    learning_rate: float = 8e-4
+    learning_rate: float = 1e-3
     warmup: int = 100
     clip: float = 2.0
     margin: float = 0.2
@@ -59,7 +59,7 @@ class TrainOptions:
     graded: float = 1.0
     whitened: int = 1024
     feature_dropout: float = 0.1
-    region_dropout: float = 0.0
+    region_dropout: float = 0.33
     own_dropout: float = 0.3
     word_dropout: float = 0.05
     own_words: int = 3500
