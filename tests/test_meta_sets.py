@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from captious.errors import InputError, UsageError
-from captious.meta import sets
+from captious.meta import protocols, sets
 from captious.meta.judgements import Pairs, Ratings, SystemTable
 from captious.meta.sets import own
 
@@ -222,7 +222,7 @@ AMT = (
 )
 
 
-def test_composite_reads_both_shapes_and_takes_the_human_caption_out(tmp_path):
+def test_composite_reads_both_shapes(tmp_path):
     _flickr(tmp_path, "1.jpg\t2.jpg#0\t1\t2\t3")
     _coco(tmp_path)
     (tmp_path / "flickr30k").mkdir()
@@ -241,7 +241,10 @@ def test_composite_reads_both_shapes_and_takes_the_human_caption_out(tmp_path):
     )
     found = sets.load_ratings("composite", tmp_path)
     assert found.judged.values.tolist() == [5, 2, 1, 4, 3, 2, 5, 2, 1]
-    assert np.diff(found.samples.offsets).tolist() == [4, 5, 5, 1, 2, 2, 5, 5, 5]
+    assert np.diff(found.samples.offsets).tolist() == [5, 5, 5, 2, 2, 2, 5, 5, 5]
+    for name, counts in (("tau-c", [4, 4, 4, 1, 1, 1]), ("tau-c-row", [4, 5, 5, 1, 2, 2])):
+        chosen = protocols.chosen_samples(found, protocols.get(name, "composite"))
+        assert chosen.reference_counts.tolist() == [*counts, 5, 5, 5]
     assert found.groups.tolist() == ["8k"] * 3 + ["30k"] * 3 + ["coco"] * 3
     assert any("lines without an image: 1" in r for r in found.remarks)
     assert any("not among the references: 1" in r for r in found.remarks)

@@ -49,8 +49,9 @@ def add_parser(subs: Any) -> None:
     group.add_argument("--draw-seed", type=int, metavar="S", help="seed of these draws")
     group.add_argument(
         "--drop-equal",
-        action="store_true",
-        help="take references that equal the caption out of its references",
+        choices=["no", "row", "image"],
+        help="take references that equal the caption out of its references, or out of those of "
+        "all captions of the image",
     )
     group.add_argument(
         "--keep-own", action="store_true", help="keep captions that are their own reference"
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
             draws=args.draws,
             seed=args.draw_seed,
             drop_own=False if args.keep_own else None,
-            drop_equal=True if args.drop_equal else None,
+            drop_equal=args.drop_equal,
         )
         found = evaluate(judged, protocol, scorer, resamples=args.trials)
         tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []

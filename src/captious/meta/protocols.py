@@ -8,14 +8,18 @@ no result is printed without it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.meta.judgements import JudgementSet, same_text
 from captious.types import CaptionSet
 
 SEED = 12345
+# In these sets some judged captions stand among the references of their image.
+_OWN_AMONG_REFERENCES = ("flickr8k-cf", "composite", "composite-thoroughness")
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Protocol:
         draws: how often references are drawn; results are averaged.
         seed: of the draws.
         drop_own: whether captions that are their own reference are left out.
-        drop_equal: whether references with the caption's own words are taken out of its references
-            (unless none would be left).
+        drop_equal: ``row`` takes references that equal the caption out of its references,
+            ``image`` takes them out for every caption of the image, ``no`` leaves them.
         used_by: who reports numbers under it.
     """
 
@@ -46,7 +50,7 @@ class Protocol:
     draws: int = 1
     seed: int = SEED
     drop_own: bool = False
-    drop_equal: bool = False
+    drop_equal: str = "no"
     used_by: str = ""
 
     def describe(self) -> str:
@@ -82,8 +86,9 @@ class Protocol:
                 f"{self.references} references drawn per image, mean of {self.draws} "
                 f"draw{'s' * (self.draws > 1)}, seed {self.seed}"
             )
-        if self.drop_equal:
-            parts.append("references equal to the caption taken out")
+        if self.drop_equal != "no":
+            whose = {"row": "that caption", "image": "all captions of the image"}[self.drop_equal]
+            parts.append(f"a judged caption is taken out of the references of {whose}")
         return "; ".join(parts)
 
     def changed(
@@ -93,7 +98,7 @@ class Protocol:
         draws: int | None = None,
         seed: int | None = None,
         drop_own: bool | None = None,
-        drop_equal: bool | None = None,
+        drop_equal: str | None = None,
     ) -> Protocol:
         """Return a variant whose name says what was changed."""
         given = {
@@ -138,7 +143,7 @@ def _all() -> dict[str, Protocol]:
                 f"{name}/{measure}",
                 name,
                 measure,
-                drop_own=name == "flickr8k-cf",
+                drop_equal="image" if name in _OWN_AMONG_REFERENCES else "no",
                 used_by=users.get((name, measure, "each"), ""),
             )
             for name in (
@@ -152,6 +157,13 @@ def _all() -> dict[str, Protocol]:
                 "cxc-sts",
             )
         ]
+        made += [
+            Protocol(f"{name}/{measure}-row", name, measure, drop_equal="row")
+            for name in _OWN_AMONG_REFERENCES
+        ]
+        made.append(
+            Protocol(f"flickr8k-cf/{measure}-without-own", "flickr8k-cf", measure, drop_own=True)
+        )
         made += [
             Protocol(f"own/{measure}-{word}", "*", measure, pooling)
             for pooling, word in (("each", "pooled"), ("mean", "mean"))
@@ -223,9 +235,14 @@ DEFAULTS = {
 def get(name: str, set_name: str | None = None) -> Protocol:
     """Return a protocol by its full name, or by the part after the set's name.
 
+    A changed protocol is found by the name that it gave itself: ``pascal50s/half-5drawn+draws=1``.
+
     Raises:
         UsageError: there is no such protocol.
     """
+    name, *changes = name.split("+")
+    if changes:
+        return get(name, set_name).changed(**dict(_change(c) for c in changes))
     full = name if "/" in name else f"{set_name}/{name}"
     if full in PROTOCOLS:
         return PROTOCOLS[full]
@@ -240,10 +257,26 @@ def get(name: str, set_name: str | None = None) -> Protocol:
     )
 
 
+def _change(text: str) -> tuple[str, Any]:
+    key, _, value = text.partition("=")
+    if key in ("references", "draws", "seed") and value.isdigit():
+        return key, int(value)
+    if key == "drop_own" and value in ("True", "False"):
+        return key, value == "True"
+    if key == "drop_equal" and value in ("no", "row", "image"):
+        return key, value
+    raise UsageError(
+        f"cannot read the change {text!r} of a protocol: references, draws and seed take a "
+        "number, drop_own True or False, drop_equal no, row or image"
+    )
+
+
 def chosen_samples(judged: JudgementSet, protocol: Protocol, draw: int = 0) -> CaptionSet:
     """Return the captions with the references that the protocol takes in this draw."""
     drawn = _drawn(judged, protocol, draw)
-    return without_equal(drawn) if protocol.drop_equal else drawn
+    if protocol.drop_equal == "no":
+        return drawn
+    return without_equal(drawn, judged.units if protocol.drop_equal == "image" else None)
 
 
 def _drawn(judged: JudgementSet, protocol: Protocol, draw: int) -> CaptionSet:
@@ -289,12 +322,24 @@ def with_references(samples: CaptionSet, index: np.ndarray, counts: np.ndarray) 
     )
 
 
-def without_equal(samples: CaptionSet) -> CaptionSet:
-    """Take references that are the caption itself out; a row never loses its last reference."""
-    words = [same_text(t) for t in samples.pool.strings()]
-    code = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
-    other = code[samples.reference] != code[samples.caption[samples.reference_rows]]
-    left = np.bincount(samples.reference_rows[other], minlength=len(samples))
-    other |= (left == 0)[samples.reference_rows]
-    counts = np.bincount(samples.reference_rows[other], minlength=len(samples))
-    return with_references(samples, np.flatnonzero(other), counts)
+def without_equal(samples: CaptionSet, units: npt.NDArray[np.object_] | None = None) -> CaptionSet:
+    """Take references that are a judged caption out; a row never loses its last reference.
+
+    Args:
+        samples: captions with references.
+        units: image of every row: a reference that equals one caption of the image is taken out
+            for all of them. None looks at each row by itself.
+    """
+    words = np.array([same_text(t) for t in samples.pool.strings()], dtype=object).astype(str)
+    code = np.unique(words, return_inverse=True)[1]
+    rows = samples.reference_rows
+    group = np.arange(len(samples))
+    if units is not None:
+        group = np.unique(units.astype(str), return_inverse=True)[1]
+    mine = group * (int(code.max()) + 1) + code[samples.caption]
+    theirs = group[rows] * (int(code.max()) + 1) + code[samples.reference]
+    stays = ~np.isin(theirs, mine)
+    left = np.bincount(rows[stays], minlength=len(samples))
+    stays |= (left == 0)[rows]
+    counts = np.bincount(rows[stays], minlength=len(samples))
+    return with_references(samples, np.flatnonzero(stays), counts)

@@ -36,7 +36,7 @@ PAIRS = (
     "pascal50s/strict-5refs",
     "pascal50s/half-5refs",
     "pascal50s/correct-5refs",
-    "pascal50s-votes/half-5drawn",
+    "pascal50s-votes/half-5drawn+draws=1",
 )
 
 
@@ -57,7 +57,9 @@ def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = Non
         (
             "Flickr8k-CF",
             lambda: _overview(
-                bench, ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c"), "Flickr8k-CF: all metrics"
+                bench,
+                ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c", "flickr8k-cf/tau-b-without-own"),
+                "Flickr8k-CF: all metrics",
             ),
         ),
         ("all metrics on PASCAL-50S", lambda: _pascal(bench, folder, trials)),

@@ -5,7 +5,8 @@ Two shapes of the same tables are read, both with semicolons: the Mechanical Tur
 release (image; human caption; two machine captions; their ratings). The fourth caption that some
 exports hold is left out, as in every paper.
 
-The judged human caption is one of the references of its image: it is taken out of them.
+The judged human caption is one of the references of its image: the protocols take it out, either of
+the references of all three captions (``composite/tau-c``) or of its own only (``-row``).
 """
 
 from __future__ import annotations
@@ -83,10 +84,9 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
             seen[part, key] = place
             for system, text, rating in zip(_SYSTEMS, texts, given, strict=True):
                 value = number(rating, 1, 5, place, checks)
-                left = references if system != "human" else _coco.others(text, references)
-                if system == "human" and len(left) == len(references):
+                if system == "human" and len(_coco.others(text, references)) == len(references):
                     checks.note("human captions that are not among the references", place)
-                rows.append((f"{part}:{key}", system, text, left, part, value))
+                rows.append((f"{part}:{key}", system, text, references, part, value))
     checks.stop_if_bad()
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[0] for r in rows], [r[4] for r in rows]

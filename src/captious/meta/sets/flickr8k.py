@@ -43,10 +43,13 @@ CROWD = Card(
     licence=_LICENCE,
     files=("flickr8k/CrowdFlowerAnnotations.txt", "flickr8k/Flickr8k.token.txt"),
     optional=("flickr8k/images",),
-    counts="47,830 rows, 1,000 images; 47,109 rows without the 721 own captions",
+    counts="47,830 rows, 1,000 images; in 721 rows an image meets its own caption",
     traps=(
         "88 % of the shares are 0: tau-b and tau-c differ by a factor of two",
-        "papers keep or leave out own captions without saying so",
+        "the figures of CLIPScore and its successors (BLEU-4 .169, ROUGE-L .199, CIDEr .246) come "
+        "out when an image's own judged caption is taken out of the references of all captions of "
+        "the image; leaving those rows out gives .146, .172, .221, keeping all as it is .195, "
+        ".219, .264",
     ),
     get=_GET,
 )
