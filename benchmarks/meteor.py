@@ -64,6 +64,12 @@ def read(path: Path, prefix: str = "") -> tuple[list[str], list[list[str]]]:
     return table[names[0]].to_pylist(), table[names[1]].to_pylist()
 
 
+def peak_memory(process: int | str) -> float:
+    """Return the peak resident memory in MB (a child's ru_maxrss would contain its parent's)."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
 def ours(path: Path, threads: int, raw: bool) -> dict[str, Any]:
     sys.meta_path.insert(0, HidePandas())
     from captious import settings
@@ -79,7 +85,7 @@ def ours(path: Path, threads: int, raw: bool) -> dict[str, Any]:
         "corpus": float(metric.aggregate(rows)[0]),
         "scores": metric.scores(rows)[:, 0].tolist(),
         "processor": usage.ru_utime + usage.ru_stime,
-        "memory": usage.ru_maxrss / 1024,
+        "memory": peak_memory("self"),
     }
 
 
@@ -91,8 +97,7 @@ def jar(path: Path) -> dict[str, Any]:
     corpus, scores = scorer.compute_score(
         dict(enumerate(references)), {i: [c] for i, c in enumerate(captions)}
     )
-    status = Path(f"/proc/{scorer.meteor_p.pid}/status").read_text()
-    peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+    peak = peak_memory(scorer.meteor_p.pid)
     scorer.meteor_p.stdin.close()
     _, _, usage = os.wait4(scorer.meteor_p.pid, 0)
     scorer.meteor_p.returncode = 0
