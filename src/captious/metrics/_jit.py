@@ -18,17 +18,16 @@ class Kernels:
     Args:
         space: the ``globals()`` of the module.
         names: its functions that call each other.
-        small: the amount of work up to which plain Python is done sooner.
+        small: the amount of work, over all calls, up to which plain Python is done sooner.
     """
 
     def __init__(self, space: dict[str, Any], names: Sequence[str], small: int) -> None:
-        self._space, self._names, self._small = space, tuple(names), small
+        self._space, self._names, self._left = space, tuple(names), small
 
     def __call__(self, work: int) -> Any:
         """Return the functions as attributes, in the form that suits this amount of work."""
-        if work <= self._small and "compiled" not in self.__dict__:
-            return self.plain
-        return self.compiled
+        self._left -= work
+        return self.plain if self._left >= 0 and "compiled" not in self.__dict__ else self.compiled
 
     @cached_property
     def plain(self) -> Any:

@@ -20,6 +20,9 @@ peculiarities: words are compared by a 32-bit hash; weights are cut to integers 
 so that a stem or synonym match that has a rival is often passed over (``the cats are sleeping``
 against ``a cat sleeps`` scores 0).
 
+A few sentences are aligned in plain Python; more are compiled with numba, which takes some ten
+seconds the first time on a machine and is kept on disk after that.
+
 Known deviation: ``|||`` is removed from references too (the toolkit only removes it from captions,
 and a reference with it breaks its protocol).
 """
