@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
             pickled = args.source.suffix in {".pkl", ".pickle", ".p"}
             found = convert_pickle(args.source) if pickled else open_regions(args.source)
-            store, problems = save_regions(found, args.output), []
+            store = save_regions(found, args.output)
+            problems: list[str] = []
         else:
             from captious.evidence.extract import DEFAULT_BACKBONES, extract_folder, extractor
 

@@ -162,7 +162,7 @@ def _torch_network(name: str, path: Path) -> Any:
     network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     network.eval()
 
-    class Maps(torch.nn.Module):  # type: ignore[misc]
+    class Maps(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.network = network

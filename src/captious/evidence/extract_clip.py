@@ -32,7 +32,8 @@ class ClipCrops:
 
         width, height = image.size
         boxes = grid_boxes(self.count) * np.array([width, height] * 2, np.float32)
-        crops = [image.crop([round(float(v)) for v in box]) for box in boxes]
+        corners = [tuple(round(float(v)) for v in box) for box in boxes]
+        crops = [image.crop((left, top, right, low)) for left, top, right, low in corners]
         batch = self.processor(images=crops, return_tensors="pt")
         with torch.inference_mode():
             states = self.model.vision_model(pixel_values=batch["pixel_values"])

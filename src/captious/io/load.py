@@ -243,7 +243,8 @@ class References:
                 )
                 return [None] * size
             return rows
-        out, lacking = [], []
+        out: list[Any] = []
+        lacking: list[str] = []
         for row in range(size):
             names = [c[row] for c in (part.id, part.image) if c is not None and c[row] is not None]
             names = [key(n) for n in names] or [str(row)]

@@ -108,7 +108,7 @@ def _width(graph: SceneGraph) -> int:
 
 def _objects(graph: SceneGraph, marked: set[tuple[int, ...]]) -> list[str]:
     """Draw one box per object, its attributes to the right."""
-    out = []
+    out: list[str] = []
     for i, concept in enumerate(graph.objects):
         y = 38 + i * _ROW
         x = _ARC + _box(out, _ARC, y, str(concept), (i,) in marked, solid=True) + 8

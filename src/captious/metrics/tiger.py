@@ -88,7 +88,7 @@ class Tiger(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The grounding model, and the backbones where regions must be extracted."""
-        needed = (self.model,) if self.model in assets.known() else ()
+        needed: tuple[str, ...] = (self.model,) if self.model in assets.known() else ()
         if self.regions is None and settings.get().regions is None:
             needed += _backbones()
         return needed
@@ -193,8 +193,8 @@ class Tiger(Metric):
         place = {text: number for number, text in enumerate(texts)}
         block, lengths = stack([words[text] for text in texts])
         vectors = model.regions(regions)
-        ground = grounding_vectors(model, vectors, block, lengths, self.profile == "paper")
-        ground = ground.numpy().astype(np.float64)
+        found = grounding_vectors(model, vectors, block, lengths, self.profile == "paper")
+        ground = found.numpy().astype(np.float64)
         similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
         candidate = ground[[place[text] for text in captions]]
         reference = np.stack(

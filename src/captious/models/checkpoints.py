@@ -28,7 +28,7 @@ def load_torch(path: Path | str) -> Any:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such checkpoint")
-    allowed = [argparse.Namespace]
+    allowed: list[Any] = [argparse.Namespace]
     try:
         with torch.serialization.safe_globals(allowed):
             try:

@@ -95,11 +95,11 @@ class ImageSide(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``[..., img_dim]`` to ``[..., embed_size]``."""
-        weight = (
-            self.fc.weight_g * self.fc.weight_v / self.fc.weight_v.norm()
-            if (self.weight_norm)
-            else self.fc.weight
-        )
+        if self.weight_norm:  # the layer then has no plain weight
+            gain, direction = self.fc.get_parameter("weight_g"), self.fc.get_parameter("weight_v")
+            weight = gain * direction / direction.norm()
+        else:
+            weight = self.fc.weight
         out = nn.functional.linear(features, weight, self.fc.bias)
         return unit(out) if self.unit else out
 

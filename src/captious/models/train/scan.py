@@ -157,7 +157,7 @@ class WordTable(nn.Module):
         if drop > 0 and self.training:
             known &= (torch.rand(ids.shape) >= drop) | (ids < 4)
         own = self.own(ids.masked_fill(~known, 0)) * known[..., None]
-        return self.project(self.base[ids]) + own
+        return self.project(self.get_buffer("base")[ids]) + own
 
 
 class Learner(nn.Module):
@@ -394,9 +394,8 @@ class Trainer:
         vectors, scores = self._all_pairs(regions, words, lengths, smooth)
         count = len(images)
         blocks = (slice(0, count), slice(count, 2 * count))
-        hinge = sum(
-            contrastive_loss(scores[:, block], options.margin, options.hardest) for block in blocks
-        ) / (2 * count)
+        both = [contrastive_loss(scores[:, b], options.margin, options.hardest) for b in blocks]
+        hinge = (both[0] + both[1]) / (2 * count)
         parts = {"hinge": hinge.detach().item()}
         loss = options.hinge * hinge
         if self.data.teacher is not None and options.graded > 0:

@@ -171,7 +171,7 @@ def _sentences(name: str, texts: Sequence[str]) -> Tensor:
     from captious.models import text_encoder
 
     encoder = text_encoder.load(name)
-    layers = int(encoder.model.config.num_hidden_layers)
+    layers = encoder.layers
     out = []
     for begin in range(0, len(texts), 512):
         some = encoder.encode(list(texts[begin : begin + 512]), layers)
@@ -233,13 +233,13 @@ class DevJudge:
             others = draw.permutation(np.delete(np.arange(len(texts)), image))
             ranked = others if near is None else near[image]
             picks = [
-                ranked[draw.integers(0, min(3, len(ranked)))],
-                ranked[draw.integers(min(15, len(ranked) - 1), min(60, len(ranked)))],
+                ranked[int(draw.integers(0, min(3, len(ranked))))],
+                ranked[int(draw.integers(min(15, len(ranked) - 1), min(60, len(ranked))))],
                 others[0],
             ]
             graded = [
                 texts[image][own[0]],
-                *(texts[p][draw.integers(len(texts[p]))] for p in picks),
+                *(texts[p][int(draw.integers(len(texts[p])))] for p in picks),
             ]
             references = [texts[image][k] for k in own[1:]]
             ids = [encode(words, text) for text in (*graded, *references)]
