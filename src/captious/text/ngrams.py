@@ -7,8 +7,9 @@ frequencies can be saved, merged and looked up without keeping text (docs/decisi
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
 
+from captious import settings
 from captious.text import tokens
 from captious.types import TextPool
 
@@ -66,32 +68,39 @@ def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
     named = np.fromiter((word_hash(w) for w in words), dtype=np.uint64, count=len(words))
     word = named[toks.ids] if len(words) else np.zeros(0, np.uint64)
     left = np.repeat(toks.offsets[1:], toks.lengths) - np.arange(len(word))
-    grams, counts = [], []
-    hashed = np.zeros(len(word), np.uint64)
+    hashed, named_grams = np.zeros(len(word), np.uint64), []
     for n in range(1, ORDERS + 1):
         hashed = _mix(hashed[: len(word) - n + 1] + word[n - 1 :]) if len(word) >= n else word[:0]
-        inside = left[: len(hashed)] >= n
-        coded = pa.array(hashed[inside]).dictionary_encode()
-        columns = coded.indices.to_numpy(zero_copy_only=False)
-        indptr = np.zeros(len(toks.lengths) + 2, np.int64)
-        np.cumsum(np.maximum(toks.lengths - n + 1, 0), out=indptr[1:-1])
-        indptr[-1] = indptr[-2]
-        names = coded.dictionary.to_numpy(zero_copy_only=False)
-        matrix = sparse.csr_matrix(
-            (np.ones(len(columns), np.int32), columns.astype(np.int32), indptr.astype(np.int32))
-            if len(columns) < 2**31
-            else (np.ones(len(columns), np.int32), columns, indptr),
-            shape=(len(toks.lengths) + 1, max(len(names), 1)),
-        )
-        matrix.sum_duplicates()
-        grams.append(names.astype(np.uint64, copy=False))
-        counts.append(matrix)
-    return NgramTable(tuple(grams), tuple(counts), np.append(toks.lengths, 0))
+        named_grams.append(hashed[left[: len(hashed)] >= n])
+    with ThreadPoolExecutor(min(ORDERS, settings.get().threads)) as workers:
+        done = list(workers.map(partial(_counted, toks.lengths), range(1, ORDERS + 1), named_grams))
+    grams, counts = zip(*done, strict=True)
+    return NgramTable(grams, counts, np.append(toks.lengths, 0))
+
+
+def _counted(lengths: npt.NDArray[np.int64], n: int, hashed: Hashes) -> tuple[Hashes, Any]:
+    """Return the distinct n-grams of one order and how often each string holds them."""
+    coded = pa.array(hashed).dictionary_encode()
+    columns = coded.indices.to_numpy(zero_copy_only=False)
+    indptr = np.zeros(len(lengths) + 2, np.int64)
+    np.cumsum(np.maximum(lengths - n + 1, 0), out=indptr[1:-1])
+    indptr[-1] = indptr[-2]
+    names = coded.dictionary.to_numpy(zero_copy_only=False)
+    wide = np.int32 if len(columns) < 2**31 else np.int64
+    matrix = sparse.csr_matrix(
+        (np.ones(len(columns), np.int32), np.array(columns, wide), indptr.astype(wide)),
+        shape=(len(lengths) + 1, max(len(names), 1)),
+    )
+    matrix.sum_duplicates()
+    return names.astype(np.uint64, copy=False), matrix
 
 
 def _mix(x: Hashes) -> Hashes:
-    """Scramble 64-bit numbers so that sums of them tell word order apart (splitmix64)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    """Scramble 64-bit numbers in place, so that sums of them tell word order apart (splitmix64)."""
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
