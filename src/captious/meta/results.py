@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from captious import registry
 from captious._version import __version__
 from captious.errors import CaptiousError
 from captious.io import files
@@ -16,6 +17,7 @@ from captious.meta.analyses import ANALYSES, Analysis, reference_sweep, usable
 from captious.meta.evaluate import Evaluation
 from captious.meta.papers import TABLES
 from captious.meta.tables import grid, short
+from captious.models.encoder_defaults import defaults
 
 Say = Callable[[str], None]
 PAPERS = {
@@ -122,6 +124,7 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
         + (f" (used by {protocols.get(n).used_by})" * bool(protocols.get(n).used_by))
         for n in names
     ]
+    said += _cautions(specs)
     said += [f"- {m}: not computed: {w}" for m, w in why.items()]
     text = "\n".join(f"{m}: {s}" for m, s in sorted(signatures.items()))
     return (
@@ -129,6 +132,17 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
         + "\n".join(said)
         + f"\n\n<details><summary>signatures</summary>\n\n```\n{text}\n```\n\n</details>\n"
     )
+
+
+def _cautions(specs: list[str]) -> list[str]:
+    """Return what is known of encoders that may have seen such captions in training."""
+    out = []
+    for spec in specs:
+        encoder = registry.create(spec).parameters().get("encoder")
+        known = defaults(str(encoder)) if encoder else None
+        if known is not None and known.caution:
+            out.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
+    return out
 
 
 def _main_columns(found: Evaluation) -> list[str]:
