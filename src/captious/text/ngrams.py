@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from captious.types import TextPool
 
 Hashes = npt.NDArray[np.uint64]
 ORDERS = 4
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a word's name is lost
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,19 @@ def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
     named = np.fromiter((word_hash(w) for w in words), dtype=np.uint64, count=len(words))
     word = named[toks.ids] if len(words) else np.zeros(0, np.uint64)
     left = np.repeat(toks.offsets[1:], toks.lengths) - np.arange(len(word))
-    hashed, named_grams = np.zeros(len(word), np.uint64), []
-    for n in range(1, ORDERS + 1):
-        hashed = _mix(hashed[: len(word) - n + 1] + word[n - 1 :]) if len(word) >= n else word[:0]
-        named_grams.append(hashed[left[: len(hashed)] >= n])
+    single, column = np.unique(named, return_inverse=True)  # stems may be fewer than words
+    ones = column[toks.ids] if len(words) else np.zeros(0, np.int64)
+    done = [(single, _matrix(toks.lengths, 1, ones, len(single)))]
+    hashed = word
     with ThreadPoolExecutor(min(ORDERS, settings.get().threads)) as workers:
-        done = list(workers.map(partial(_counted, toks.lengths), range(1, ORDERS + 1), named_grams))
+        tasks = []
+        for n in range(2, ORDERS + 1):
+            # Words have random 64-bit names, so this sum is a good name of their sequence.
+            size = max(len(word) - n + 1, 0)
+            hashed = hashed[:size] * _STEP + word[n - 1 : n - 1 + size]
+            inside = hashed[left[:size] >= n]
+            tasks.append(workers.submit(_counted, toks.lengths, n, inside))
+        done += [task.result() for task in tasks]
     grams, counts = zip(*done, strict=True)
     return NgramTable(grams, counts, np.append(toks.lengths, 0))
 
@@ -81,26 +89,20 @@ def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
 def _counted(lengths: npt.NDArray[np.int64], n: int, hashed: Hashes) -> tuple[Hashes, Any]:
     """Return the distinct n-grams of one order and how often each string holds them."""
     coded = pa.array(hashed).dictionary_encode()
+    names = coded.dictionary.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
     columns = coded.indices.to_numpy(zero_copy_only=False)
+    return names, _matrix(lengths, n, columns, len(names))
+
+
+def _matrix(lengths: npt.NDArray[np.int64], n: int, columns: Any, width: int) -> Any:
+    """Return counts (strings + 1, grams) from the column of every n-gram in running order."""
     indptr = np.zeros(len(lengths) + 2, np.int64)
     np.cumsum(np.maximum(lengths - n + 1, 0), out=indptr[1:-1])
     indptr[-1] = indptr[-2]
-    names = coded.dictionary.to_numpy(zero_copy_only=False)
     wide = np.int32 if len(columns) < 2**31 else np.int64
     matrix = sparse.csr_matrix(
         (np.ones(len(columns), np.int32), np.array(columns, wide), indptr.astype(wide)),
-        shape=(len(lengths) + 1, max(len(names), 1)),
+        shape=(len(lengths) + 1, max(width, 1)),
     )
     matrix.sum_duplicates()
-    return names.astype(np.uint64, copy=False), matrix
-
-
-def _mix(x: Hashes) -> Hashes:
-    """Scramble 64-bit numbers in place, so that sums of them tell word order apart (splitmix64)."""
-    x += np.uint64(0x9E3779B97F4A7C15)
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
+    return matrix
