@@ -131,6 +131,8 @@ class CaptionSet:
             flat.extend(r)
         coded = pa.array(flat, type=pa.large_string()).dictionary_encode()
         index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        del flat
+        pa.default_memory_pool().release_unused()  # else the scratch of coding stays with us
         return cls(
             pool=TextPool(coded.dictionary),
             caption=index[:n],
