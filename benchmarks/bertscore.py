@@ -90,9 +90,11 @@ def speed(args):
     )
     encoder = text_encoder.load(args.encoder)
     layer = args.layer or text_encoder.choose_layer(args.encoder, None, "bertscore")
-    print(f"{n} images, {len(names)} systems ({', '.join(names)}), {len(samples)} captions, "
-          f"{len(samples.pool)} distinct sentences, {args.encoder} layer {layer}, "
-          f"{torch.get_num_threads()} thread(s)")
+    print(
+        f"{n} images, {len(names)} systems ({', '.join(names)}), {len(samples)} captions, "
+        f"{len(samples.pool)} distinct sentences, {args.encoder} layer {layer}, "
+        f"{torch.get_num_threads()} thread(s)"
+    )
     metric = BertScore(encoder=args.encoder, layer=layer)
     tbr = BertTbr(encoder=args.encoder, layer=layer, threshold=args.threshold)
     encoder.encode(["warm up"], layer)
@@ -108,18 +110,23 @@ def speed(args):
     _, t_match = clock("captious bert_tbr, matching", lambda: tbr.stats(samples, context))
     _, t_bs_match = clock("captious bertscore, matching", lambda: metric.stats(samples, None))
     print(f"captious / bare model: {t_ours / t_bare:.3f} (bar: at most 1.15)")
-    print(f"bert_tbr matching / encoding: {t_match / t_encode:.3f} (bar: below 0.20); "
-          f"bertscore matching: {t_bs_match / t_encode:.3f}; idf: {t_idf / t_encode:.3f}")
+    print(
+        f"bert_tbr matching / encoding: {t_match / t_encode:.3f} (bar: below 0.20); "
+        f"bertscore matching: {t_bs_match / t_encode:.3f}; idf: {t_idf / t_encode:.3f}"
+    )
     if args.no_peer:
         return
     from bert_score import BERTScorer
 
-    scorer = BERTScorer(model_type=str(encoder.path), num_layers=layer, idf=False,
-                        nthreads=1, batch_size=64)
+    scorer = BERTScorer(
+        model_type=str(encoder.path), num_layers=layer, idf=False, nthreads=1, batch_size=64
+    )
     theirs, total = [], 0.0
     for name in names:
-        found, spent = clock(f"bert-score 0.3.13, {name}",
-                             lambda name=name: scorer.score(captions[name], refs, batch_size=64))
+        found, spent = clock(
+            f"bert-score 0.3.13, {name}",
+            lambda name=name: scorer.score(captions[name], refs, batch_size=64),
+        )
         theirs.append(torch.stack(found, 1).numpy())
         total += spent
     print(f"bert-score / captious: {total / t_ours:.2f} times (bar: at least 3)")
@@ -144,8 +151,11 @@ def memory(args):
         for start in range(0, count, metric.batch):
             metric.stats(samples[start : start + metric.batch], context)
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{count:>9} captions: peak so far {before:,.0f} MB with the input, {counted:,.0f} "
-              f"with document frequencies, {after:,.0f} when scored", flush=True)
+        print(
+            f"{count:>9} captions: peak so far {before:,.0f} MB with the input, {counted:,.0f} "
+            f"with document frequencies, {after:,.0f} when scored",
+            flush=True,
+        )
 
 
 def main():

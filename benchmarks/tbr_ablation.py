@@ -54,8 +54,10 @@ class Flickr8k:
         self.images = np.array([r[0] for r in rows])
         self.ratings = np.array([[float(x) for x in r[2:]] for r in rows])
         self.set = CaptionSet.build(
-            [captions[r[1]] for r in rows], [own[r[0]] for r in rows],
-            ids=[f"{r[0]}:{r[1]}" for r in rows], images=list(self.images),
+            [captions[r[1]] for r in rows],
+            [own[r[0]] for r in rows],
+            ids=[f"{r[0]}:{r[1]}" for r in rows],
+            images=list(self.images),
         )
         self.half = np.array([hashlib.sha1(i.encode()).digest()[0] % 2 == 0 for i in self.images])
 
@@ -115,8 +117,12 @@ def select(encoder, flickr, profile, dtype, layers, log):
         plain = BertScore(encoder=encoder, layer=layer, dtype=dtype).stats(half, None).rows
         taus = [kendalltau(plain[:, k], human).statistic for k in range(3)]
         best = max(g for g in grid if g[1] == layer)
-        print(f"  {encoder} layer {layer}: best tau-b {best[0]:.4f} at {best[2]}; bertscore "
-              "P {:.4f} R {:.4f} F {:.4f}".format(*taus), file=log, flush=True)
+        print(
+            f"  {encoder} layer {layer}: best tau-b {best[0]:.4f} at {best[2]}; bertscore "
+            "P {:.4f} R {:.4f} F {:.4f}".format(*taus),
+            file=log,
+            flush=True,
+        )
     _, layer, threshold = max(grid)
     for step in (-0.05, 0.05):
         measure(layer, round(threshold + step, 2))
@@ -159,26 +165,36 @@ def teams(folder, shared, metrics):
     import pyarrow.parquet as pq
 
     captions = pq.read_table(shared / "data/coco/val2014_captions.parquet").to_pydict()
-    refs = {int(i): list(c)[:5] for i, c in
-            zip(captions["image_id"], captions["captions"], strict=True)}
+    refs = {
+        int(i): list(c)[:5] for i, c in zip(captions["image_id"], captions["captions"], strict=True)
+    }
     with open(shared / "data/coco2015/challenge_2015.csv") as file:
         human = {r["team"]: (float(r["M1"]), float(r["M2"])) for r in csv.DictReader(file)}
     rows = [
         (p.stem, int(x["image_id"]), x["caption"])
-        for p in sorted(folder.glob("*.json")) for x in json.loads(p.read_text())
+        for p in sorted(folder.glob("*.json"))
+        for x in json.loads(p.read_text())
         if p.stem in human and int(x["image_id"]) in refs
     ]
     if not rows:
         sys.exit(f"{folder} holds no results file named like a team of challenge_2015.csv")
-    samples = CaptionSet.build([r[2] for r in rows], [refs[r[1]] for r in rows],
-                               images=[str(r[1]) for r in rows], systems=[r[0] for r in rows])
+    samples = CaptionSet.build(
+        [r[2] for r in rows],
+        [refs[r[1]] for r in rows],
+        images=[str(r[1]) for r in rows],
+        systems=[r[0] for r in rows],
+    )
     names = sorted({r[0] for r in rows})
     for name, metric in metrics:
         values = score(metric, samples)
         means = [values[samples.systems == t].mean() for t in names]
         found = [pearsonr(means, [human[t][k] for t in names]) for k in (0, 1)]
-        print(f"COCO-2015 {name}: " + ", ".join(
-            f"M{k + 1} r {f.statistic:.3f} (p {f.pvalue:.3f})" for k, f in enumerate(found)))
+        print(
+            f"COCO-2015 {name}: "
+            + ", ".join(
+                f"M{k + 1} r {f.statistic:.3f} (p {f.pvalue:.3f})" for k, f in enumerate(found)
+            )
+        )
 
 
 def main():
@@ -209,22 +225,31 @@ def main():
             layer, threshold = args.layer, args.threshold
             if args.select:
                 (tau, layer, threshold), grid = select(
-                    encoder, flickr, args.profile, args.dtype, args.layers, sys.stderr)
-                print(f"{encoder}: chosen on one half: layer {layer}, threshold {threshold} "
-                      f"(tau-b {tau:.4f} there)")
+                    encoder, flickr, args.profile, args.dtype, args.layers, sys.stderr
+                )
+                print(
+                    f"{encoder}: chosen on one half: layer {layer}, threshold {threshold} "
+                    f"(tau-b {tau:.4f} there)"
+                )
                 out.append({"encoder": encoder, "grid": grid})
             known = defaults(encoder)
             layer = layer or (known.tbr_layer if known else None)
-            settings_of = {"encoder": encoder, "layer": layer, "dtype": args.dtype,
-                           "pool": args.pool}
+            settings_of = {
+                "encoder": encoder,
+                "layer": layer,
+                "dtype": args.dtype,
+                "pool": args.pool,
+            }
             base = settings_of | {"threshold": threshold}
             metrics = variants(encoder, args.profile, base)
             out += [table(n, m, flickr, pascal) | base for n, m in metrics]
             if args.select and known is not None and layer in known.baselines:
                 base = settings_of | {"threshold": known.baselines[layer][1]}
                 print(f"{encoder}: by the rule: layer {layer}, threshold {base['threshold']}")
-                out += [table(n, m, flickr, pascal) | base
-                        for n, m in variants(encoder, args.profile, base)]
+                out += [
+                    table(n, m, flickr, pascal) | base
+                    for n, m in variants(encoder, args.profile, base)
+                ]
             plain = BertScore(encoder=encoder, layer=layer, dtype=args.dtype)
             for k, part in enumerate("PRF"):
                 out.append(table(f"{encoder} bertscore {part}", plain, flickr, pascal, k) | base)

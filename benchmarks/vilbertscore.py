@@ -111,8 +111,10 @@ def main():
             store = make_regions(args.images, SIZES[size].v_feature_size, rng, Path(folder) / "r")
             metric = Vilbertscore(weights=str(path), regions=str(store.path))
             model = metric.encoder().model
-            print(f"{size}: {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, "
-                  f"{args.threads} threads")
+            print(
+                f"{size}: {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, "
+                f"{args.threads} threads"
+            )
             warm = make_samples(1, 1, rng)
             metric.stats(warm, None)
             released_structure(model, metric, warm[:1])

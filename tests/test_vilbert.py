@@ -102,6 +102,7 @@ def test_only_what_the_layer_needs_is_computed(tmp_path):
     called: list[str] = []
     rows: dict[str, int] = {}
     for name, module in encoder.model.named_modules():
+
         def seen(mod, args, out, name=name):
             called.append(name)
             if name in ("v_embeddings", "embeddings"):

@@ -23,7 +23,11 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument("model", help="minilm, mpnet, a folder, or a hub name")
     parser.add_argument(
-        "--texts", nargs="+", type=Path, required=True, metavar="FILE",
+        "--texts",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="FILE",
         help="sentences like those to be judged: references in any format, or text lines",
     )
     parser.add_argument("--pairs", type=int, default=5000, help="random pairs (default: 5000)")

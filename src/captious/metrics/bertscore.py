@@ -172,9 +172,7 @@ class BertScore(Metric):
         return table[self._layer()]
 
 
-def score_pairs(
-    block: Block, left: Ints, right: Ints, weights: Floats, device: str
-) -> Floats:
+def score_pairs(block: Block, left: Ints, right: Ints, weights: Floats, device: str) -> Floats:
     """Return P, R, F of text pairs; P is weighted over the left pieces, R over the right."""
     import torch
 
@@ -191,8 +189,9 @@ def score_pairs(
         cosine.masked_fill_(off_a[:, :, None] | off_b[:, None, :], -2.0)  # below every cosine
         p = _weighted_mean(cosine.amax(2), weight[a], off_a)
         r = _weighted_mean(cosine.amax(1), weight[b], off_b)
-        content_a, content_b = (weight[x].masked_fill(o, 0).sum(1) for x, o in
-                                ((a, off_a), (b, off_b)))
+        content_a, content_b = (
+            weight[x].masked_fill(o, 0).sum(1) for x, o in ((a, off_a), (b, off_b))
+        )
         scored = (content_a > 0) & (content_b > 0)
         total = p + r
         f = torch.where(total != 0, 2 * p * r / torch.where(total != 0, total, 1.0), 0.0)
@@ -200,9 +199,7 @@ def score_pairs(
     return out
 
 
-def _weighted_mean(
-    best: torch.Tensor, weight: torch.Tensor, padding: torch.Tensor
-) -> torch.Tensor:
+def _weighted_mean(best: torch.Tensor, weight: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
     weight = weight.masked_fill(padding, 0.0)
     total = weight.sum(1)
     return (best.double() * weight).sum(1) / total.masked_fill(total == 0, 1.0)

@@ -92,9 +92,7 @@ class Vilbertscore(Metric):
 
     def __post_init__(self) -> None:
         if self.profile not in ("clean", "release"):
-            raise UsageError(
-                f"vilbertscore: profile is 'clean' or 'release', not {self.profile!r}"
-            )
+            raise UsageError(f"vilbertscore: profile is 'clean' or 'release', not {self.profile!r}")
         if self.length < 3:
             raise UsageError("vilbertscore: length must leave room for a word between the marks")
 
@@ -330,9 +328,7 @@ class Vilbertscore(Metric):
             )
 
 
-def _check_regions(
-    encoder: ImageTextEncoder, store: RegionStore, images: Sequence[str]
-) -> None:
+def _check_regions(encoder: ImageTextEncoder, store: RegionStore, images: Sequence[str]) -> None:
     """Every image whose regions the model cannot take, at once."""
     from captious.models.image_text import region_problems
 

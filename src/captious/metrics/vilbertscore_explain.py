@@ -74,9 +74,7 @@ def _f(matrix: Floats) -> float:
     return 2 * p * r / (p + r) if p + r else 0.0
 
 
-def _extremes(
-    change: Floats, rows: list[str], columns: list[str], sign: int
-) -> list[list[Any]]:
+def _extremes(change: Floats, rows: list[str], columns: list[str], sign: int) -> list[list[Any]]:
     """The pairs of words whose similarity the image changed most in one direction."""
     order = np.argsort(-sign * change, axis=None, kind="stable")[:_SHOWN]
     found = [divmod(int(at), len(columns)) for at in order] if change.size else []

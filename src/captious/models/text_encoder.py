@@ -271,8 +271,10 @@ class TextEncoder:
                 for layer, states in self._forward(ids, mask, layers).items():
                     for row, i in enumerate(batch):
                         own = np.array(pieces[i], np.int32)
-                        yield texts[i], layer, _Entry(
-                            own, states[row, : len(own)].clone(), bool(cut[i])
+                        yield (
+                            texts[i],
+                            layer,
+                            _Entry(own, states[row, : len(own)].clone(), bool(cut[i])),
                         )
                 bar.advance(len(batch))
 

@@ -372,9 +372,7 @@ class Vilbert(nn.Module):
         mask = self.text_mask(mask, task)
         start = self.image_alone(features, boxes, image_mask)
         texts, images = [], []
-        for text, image in self.together(
-            self.text_alone(ids, mask, task), mask, start, image_mask
-        ):
+        for text, image in self.together(self.text_alone(ids, mask, task), mask, start, image_mask):
             texts.append(text)
             images.append(image if image is not None else start.states)
         text, states = texts[-1], images[-1]
