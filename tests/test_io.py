@@ -96,6 +96,8 @@ def test_lines_tables_and_text(tmp_path):
     assert found[1].system == "s"
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     check(load(tmp_path / "a.parquet"))
+    (tmp_path / "b.parquet.gz").write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    check(load(tmp_path / "b.parquet.gz"))
     cells = "id,caption,ref1,ref2\n7,a dog,a dog runs,one dog\n9,a cat,a cat sits,the cat\n"
     check(load(write(tmp_path / "a.csv", cells)))
     check(load(write(tmp_path / "a.tsv", cells.replace(",", "\t"))))

@@ -276,7 +276,8 @@ def _parquet(path: Path) -> Source:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        packed = path.name.lower().endswith(".gz")
+        table = pq.read_table(pa.BufferReader(files.read_bytes(path)) if packed else path)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except (pa.ArrowInvalid, OSError) as err:
