@@ -264,7 +264,7 @@ def test_round_trip_through_files(tmp_path, rows):
         assert found.references() == [list(r) for _, r in rows]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts),

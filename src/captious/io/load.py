@@ -153,6 +153,11 @@ class _Rows:
     def _checked(self, given: Any, part: Source, row: int) -> list[str]:
         if given is None:
             return []
+        if isinstance(given, Mapping) or not isinstance(given, Iterable):
+            self.problems.append(
+                f"{part.where(row)}: references are a list of texts, not {given!r}"
+            )
+            return []
         texts = [given] if isinstance(given, str) else list(given)
         if len(texts) > MAX_REFERENCES:
             self.problems.append(f"{part.where(row)}: {len(texts)} references are too many")
@@ -348,7 +353,7 @@ def _labels(objects: Any, part: Source, problems: list[str]) -> Any:
             return None
         if isinstance(value, str):
             value = [value] if value else []
-        if not all(isinstance(v, str) for v in value):
+        if not isinstance(value, Iterable) or not all(isinstance(v, str) for v in value):
             problems.append(f"{part.where(row)}: object labels must be texts")
             return None
         return list(value)

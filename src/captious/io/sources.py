@@ -138,7 +138,7 @@ def _coco(data: Mapping[str, Any], path: str) -> Source:
 def _karpathy(data: Mapping[str, Any], path: str) -> Source:
     ids, refs, names = [], [], {}
     for i, image in enumerate(data["images"]):
-        if not isinstance(image, Mapping) or "sentences" not in image:
+        if not isinstance(image, Mapping) or not isinstance(image.get("sentences"), list):
             raise InputError(
                 f"{path}: image {i + 1} has no 'sentences', so this is not a Karpathy split file"
             )
@@ -146,7 +146,7 @@ def _karpathy(data: Mapping[str, Any], path: str) -> Source:
         ids.append(name)
         refs.append([s.get("raw") if isinstance(s, Mapping) else s for s in image["sentences"]])
         if "filename" in image:
-            names[key(name)] = str(Path(image.get("filepath", "")) / image["filename"])
+            names[key(name)] = str(Path(str(image.get("filepath") or "")) / str(image["filename"]))
     if not ids:
         raise InputError(f"{path}: the list of images is empty")
     return Source(path, "image", references=refs, id=ids, image=list(ids), files_of=names)
