@@ -55,8 +55,8 @@ def test_permutation_equals_a_plain_loop(data, measure):
         measure, data.x, other, data.y, data.units, data.size, trials=60, seed=5
     )
     a, b = (significance.standardised(v, measure) for v in (data.x, other))
-    swap = np.random.default_rng(5).integers(0, 2, (61, data.size), np.int8)
-    swap[0] = 0
+    swap = np.random.default_rng(5).integers(0, 2, (60, data.size), np.int8)
+    swap = np.vstack([np.zeros((1, data.size), int), swap])  # first, the observed assignment
     gaps = []
     plain = SCIPY["r" if measure == "rho" else measure]  # ranks are not ranked anew
     y = stats.rankdata(data.y) if measure == "rho" else data.y
@@ -93,17 +93,21 @@ def test_the_linear_way_of_tau_c_equals_the_kernel(data):
     )
     first = np.hstack([(1 + turn) / 2, (1 - turn) / 2])
     values, others = significance.kernel(both).tau_both(first, "tau-c")
-    linear = turn @ significance._tau_c_gap(a, b, data.y, data.units, data.size)
+    linear = turn @ significance.tau_c_gap(a, b, data.y, data.units, data.size)
     assert linear == pytest.approx(values - others, abs=1e-12)
 
 
 def test_permutation_of_accuracies():
     rng = np.random.default_rng(0)
     a, b = (rng.random(600) < 0.9).astype(float), (rng.random(600) < 0.6).astype(float)
-    gap, p = significance.permutation_accuracy(a, b, np.arange(600) // 2, 300, 500, 1)
-    assert gap == pytest.approx(a.mean() - b.mean())
-    assert p < 0.01
-    assert significance.permutation_accuracy(a, a, np.arange(600) // 2, 300, 500, 1) == (0.0, 1.0)
+    units = np.arange(600) // 2
+    parts = np.column_stack(
+        [significance.accuracy_gap(a, b, units, 300), significance.accuracy_gap(a, a, units, 300)]
+    )
+    gaps, p = significance.flips(parts, 3000, 1)
+    assert gaps == pytest.approx([a.mean() - b.mean(), 0.0])
+    assert p[0] < 0.01
+    assert p[1] == 1.0
 
 
 def test_williams_published_example():

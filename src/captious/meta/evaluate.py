@@ -101,23 +101,50 @@ class Evaluation:
         units, size = agreement.unit_numbers(_units(self.judged))
         units, size = significance.blocks(units, size, self.seed)
         units = units[rows[stays]]
-        found = []
-        for a, b in track(list(combinations(names, 2)), "comparing metrics"):
-            xa, xb = self.scores[a][rows[stays]], self.scores[b][rows[stays]]
-            if self.protocol.measure == "accuracy":
-                gap, p = significance.permutation_accuracy(xa, xb, units, size, trials, self.seed)
-                found.append(Test(a, b, gap, p))
-                continue
-            gap, p = significance.permutation(
-                self.protocol.measure, xa, xb, y[stays], units, size, trials, self.seed
-            )
-            extra = float("nan")
-            if self.protocol.measure == "r":
-                r = [agreement.pearson(u, v) for u, v in ((xa, y[stays]), (xb, y[stays]), (xa, xb))]
-                extra = significance.williams(r[0], r[1], r[2], int(stays.sum()))[1]
-            found.append(Test(a, b, gap, p, williams_p=extra))
+        values = {n: self.scores[n][rows[stays]] for n in names}
+        pairs = list(combinations(names, 2))
+        measure, y = self.protocol.measure, y[stays]
+        if measure == "accuracy":
+            parts = [significance.accuracy_gap(values[a], values[b], units, size) for a, b in pairs]
+        elif measure == "tau-c":
+            ranks = {n: significance.standardised(v, measure) for n, v in values.items()}
+            parts = [
+                significance.tau_c_gap(ranks[a], ranks[b], y, units, size)
+                for a, b in pairs
+                if significance.linear(measure, ranks[a], ranks[b], y)
+            ]
+        else:
+            parts = []
+        if len(parts) == len(pairs):  # one set of flips serves all comparisons
+            gaps, p = significance.flips(np.column_stack(parts), trials, self.seed)
+            found = [
+                Test(a, b, float(g), float(q)) for (a, b), g, q in zip(pairs, gaps, p, strict=True)
+            ]
+        else:
+            found = [
+                self._test(a, b, values, y, units, size, trials)
+                for a, b in track(pairs, "comparing metrics")
+            ]
         corrected = significance.holm(np.array([t.p for t in found]))
         return [replace(t, corrected=float(c)) for t, c in zip(found, corrected, strict=True)]
+
+    def _test(
+        self,
+        a: str,
+        b: str,
+        values: dict[str, Floats],
+        y: Floats,
+        units: Ints,
+        size: int,
+        trials: int,
+    ) -> Test:
+        measure, xa, xb = self.protocol.measure, values[a], values[b]
+        gap, p = significance.permutation(measure, xa, xb, y, units, size, trials, self.seed)
+        extra = float("nan")
+        if measure == "r":
+            r = [agreement.pearson(u, v) for u, v in ((xa, y), (xb, y), (xa, xb))]
+            extra = significance.williams(r[0], r[1], r[2], len(y))[1]
+        return Test(a, b, gap, p, williams_p=extra)
 
 
 def evaluate(

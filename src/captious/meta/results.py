@@ -106,6 +106,7 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
     specs, why = _specs()
     cells = [["metric", *names]]
     signatures: dict[str, str] = {}
+    gaps: dict[str, str] = {}
     order: dict[str, float] = {}
     values: dict[str, list[str]] = {}
     for at, name in enumerate(names):
@@ -117,6 +118,10 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
                     continue
                 row[at] = f"{r.value:.4f} [{r.low:.4f}, {r.high:.4f}]"
                 signatures[r.metric] = r.signature
+                if r.unscored:
+                    gaps[r.metric] = (
+                        f"{r.unscored:,} of {r.n + r.unscored:,} without a score ({name})"
+                    )
                 order.setdefault(r.metric, -r.value)
     cells += [[m, *values[m]] for m in sorted(values, key=lambda m: order.get(m, 9.0))]
     said = [
@@ -125,6 +130,7 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
         for n in names
     ]
     said += _cautions(specs)
+    said += [f"- {m}: {w}" for m, w in gaps.items()]
     said += [f"- {m}: not computed: {w}" for m, w in why.items()]
     text = "\n".join(f"{m}: {s}" for m, s in sorted(signatures.items()))
     return (

@@ -21,6 +21,7 @@ from captious.types import Floats, Ints
 
 MAX_UNITS = 2000  # more images are gathered into this many random blocks (memory: units squared)
 _BLOCK = 4_000_000
+_FLIPS = 2000
 
 
 @dataclass(frozen=True)
@@ -221,12 +222,11 @@ def permutation(
         The difference of the measures, and the two-sided p-value.
     """
     one, two = standardised(a, measure), standardised(b, measure)
-    swap = np.random.default_rng(seed).integers(0, 2, (trials + 1, size), np.int8)
-    swap[0] = 0  # the first row is the observed assignment
-    levels = len(np.unique(y))
-    if measure == "tau-c" and min(len(np.unique(one)), len(np.unique(two))) >= levels:
-        gaps = (1.0 - 2.0 * swap) @ _tau_c_gap(one, two, y, units, size)
-        return float(gaps[0]), _p(gaps)
+    if linear(measure, one, two, y):
+        gaps, p = flips(tau_c_gap(one, two, y, units, size)[:, None], trials, seed)
+        return float(gaps[0]), float(p[0])
+    swap = np.random.default_rng(seed).integers(0, 2, (trials, size), np.int8)
+    swap = np.vstack([np.zeros((1, size), np.int8), swap])  # first, the observed assignment
     mine = np.hstack([1 - swap, swap]).astype(np.float64)
     both = Observations(
         np.concatenate([one, two]),
@@ -238,10 +238,38 @@ def permutation(
         values, others = kernel(both).tau_both(mine, measure)
     else:
         values, others = pearson(both, mine), pearson(both, 1 - mine)
-    return float(values[0] - others[0]), _p(values - others)
+    gaps = values - others
+    far = (np.abs(gaps[1:]) >= abs(gaps[0]) - 1e-12).sum()
+    return float(gaps[0]), float((far + 1) / (trials + 1))
 
 
-def _tau_c_gap(a: Floats, b: Floats, y: Floats, units: Ints, size: int) -> Floats:
+def linear(measure: str, a: Floats, b: Floats, y: Floats) -> bool:
+    """Say whether the difference of two metrics is linear in the swaps."""
+    return measure == "tau-c" and min(len(np.unique(a)), len(np.unique(b))) >= len(np.unique(y))
+
+
+def flips(parts: Floats, trials: int, seed: int) -> tuple[Floats, Floats]:
+    """Test sums of image-wise parts by flipping the sign of random images.
+
+    Args:
+        parts: (images, tests): the difference that each image contributes.
+        trials: number of random flips, the same for all tests.
+        seed: of the flips.
+
+    Returns:
+        The sums, and their two-sided p-values.
+    """
+    rng = np.random.default_rng(seed)
+    sums = parts.sum(axis=0)
+    far = np.zeros(parts.shape[1])
+    for start in range(0, trials, _FLIPS):
+        size = (min(_FLIPS, trials - start), len(parts))
+        turn = 1.0 - 2.0 * rng.integers(0, 2, size, np.int8)
+        far += (np.abs(turn @ parts) >= np.abs(sums) - 1e-12).sum(axis=0)
+    return sums, (far + 1) / (trials + 1)
+
+
+def tau_c_gap(a: Floats, b: Floats, y: Floats, units: Ints, size: int) -> Floats:
     """Return v such that tau-c of the first minus tau-c of the second assignment is v . t.
 
     t is +1 for an image whose scores stay and -1 for one whose scores change places. The terms
@@ -266,20 +294,9 @@ def _signs_against(x: Floats, y: Floats, other_x: Floats, other_y: Floats) -> Fl
     return out
 
 
-def permutation_accuracy(
-    a: Floats, b: Floats, units: Ints, size: int, trials: int, seed: int
-) -> tuple[float, float]:
-    """Test the difference of two accuracies: credits of an image's pairs change places."""
-    gap = np.bincount(units, a - b, minlength=size) / len(a)
-    turn = np.random.default_rng(seed).integers(0, 2, (trials + 1, size)) * 2.0 - 1.0
-    turn[0] = 1.0
-    gaps = turn @ gap
-    return float(gaps[0]), _p(gaps)
-
-
-def _p(gaps: Floats) -> float:
-    far = np.abs(gaps[1:]) >= abs(gaps[0]) - 1e-12
-    return float((far.sum() + 1) / len(gaps))
+def accuracy_gap(a: Floats, b: Floats, units: Ints, size: int) -> Floats:
+    """Return what each image contributes to the difference of two accuracies."""
+    return np.bincount(units, a - b, minlength=size) / len(a)
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> tuple[float, float]:
