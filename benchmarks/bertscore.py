@@ -3,6 +3,7 @@
     pip install --no-deps bert-score==0.3.13
     python benchmarks/bertscore.py                      # COCO Karpathy-test, all its systems
     python benchmarks/bertscore.py --images 500 --systems captioners
+    python benchmarks/bertscore.py --dtypes             # what half precision changes
     python benchmarks/bertscore.py --memory 1000000     # memory of a large run
 
 Same weights, layer and threads for all. bert-score is called once per system, which is how it is
@@ -158,6 +159,26 @@ def memory(args):
         )
 
 
+def number_types(args):
+    """Say how far half precision moves the scores."""
+    table = pq.read_table(args.shared / "golden/classic/flickr8k_expert.parquet")
+    table = table.select(["cand", "refs"]).to_pydict()
+    samples = CaptionSet.build(table["cand"], table["refs"]).take(np.arange(0, 5822, 29))
+    for kind in (BertScore, BertTbr):
+        full = None
+        for dtype in text_encoder.DTYPES:
+            metric = kind(encoder=args.encoder, dtype=dtype)
+            context = metric.prepare(samples)
+            text_encoder.load(args.encoder, dtype).forget()
+            start = time.process_time()
+            values = metric.stats(samples, context).rows[:, -1]
+            spent = time.process_time() - start
+            full = values if full is None else full
+            gap = np.abs(values - full)
+            print(f"{metric.name} {dtype}: largest difference {gap.max():.1e}, mean "
+                  f"{gap.mean():.1e}, {spent:.1f} s of processor, {len(samples)} captions")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=Path, default=SHARED)
@@ -168,11 +189,13 @@ def main():
     parser.add_argument("--systems", choices=["own", "captioners", "all"], default="own")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-peer", action="store_true", help="leave bert-score out")
+    parser.add_argument("--dtypes", action="store_true", help="measure half precision")
     parser.add_argument("--memory", type=int, help="measure memory with this many captions")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(args.threads)
-    memory(args) if args.memory else speed(args)
+    work = memory if args.memory else number_types if args.dtypes else speed
+    work(args)
 
 
 if __name__ == "__main__":
