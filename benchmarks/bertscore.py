@@ -175,8 +175,10 @@ def number_types(args):
             spent = time.process_time() - start
             full = values if full is None else full
             gap = np.abs(values - full)
-            print(f"{metric.name} {dtype}: largest difference {gap.max():.1e}, mean "
-                  f"{gap.mean():.1e}, {spent:.1f} s of processor, {len(samples)} captions")
+            print(
+                f"{metric.name} {dtype}: largest difference {gap.max():.1e}, mean "
+                f"{gap.mean():.1e}, {spent:.1f} s of processor, {len(samples)} captions"
+            )
 
 
 def main():

@@ -221,6 +221,21 @@ def test_edges(made):
     assert stats.reasons == {4: "no reference"}
 
 
+def test_pole_of_f_is_remarked(monkeypatch):
+    """P = .014, R = -.0145 give F = .98: the number of bert-score, with a remark."""
+    from captious.metrics import bertscore
+
+    p, r = 0.01409, -0.01429
+    wild = np.array([[p, r, 2 * p * r / (p + r)]])
+    monkeypatch.setattr(bertscore, "score_pairs", lambda *a: wild)
+    stats = BertScore().stats(CaptionSet.build(["a dog"], [["a cat"]]), None)
+    assert stats.rows[0, 2] > 1
+    assert list(stats.notes.values()) == [1]
+    monkeypatch.undo()
+    stats = BertScore().stats(CaptionSet.build(["a dog"], [["a dog runs"]]), None)
+    assert stats.notes == {}
+
+
 def test_long_captions_are_cut_and_counted(fresh):
     long = CaptionSet.build(["dog " * 700, "a dog"], [["a dog runs"]] * 2)
     stats = BertScore(layer=1).stats(long, None)

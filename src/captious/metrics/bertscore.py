@@ -9,6 +9,10 @@ separately, as bert-score does.
 Worked example, with cosines a-a 1, a-the .5, dog-dog 1 and all else 0: caption "a dog" against
 "the dog" has P = R = (.5 + 1)/2 = .75.
 
+Where cosines can be negative (the last layer of sentence encoders), P and R of a hopeless pair may
+differ in sign, and 2PR/(P + R) then has a pole: F is given as bert-score gives it, and a remark
+counts the captions whose F lies above both P and R.
+
 Known deviation from bert-score 0.3.13: there the zeros that fill up a batch take part in the
 maximum, so a score may change with the batch; here they do not. Baselines for rescaling come from
 the table of bert-score where it is known, else from ``captious calibrate``.
@@ -105,8 +109,12 @@ class BertScore(Metric):
             else:
                 rows[block.rows] = np.add.reduceat(pairs, starts, axis=0) / counts[:, None]
             cut[block.rows] = cut_rows(block)
+        notes = cut_note(cut, encoder)
+        wild = int(np.count_nonzero(rows[:, 2] > rows[:, :2].max(axis=1) + 1e-6))
+        if wild:
+            notes["P and R of opposite sign for a reference: F means nothing there"] = wild
         base = np.array(self._baseline(), np.float64)
-        return Stats((rows - base) / (1.0 - base), no_references(samples), cut_note(cut, encoder))
+        return Stats((rows - base) / (1.0 - base), no_references(samples), notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights, the layer, and what the idf was counted on."""
