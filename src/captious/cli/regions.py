@@ -34,6 +34,12 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model"
     )
+    parser.add_argument(
+        "--only", type=Path, metavar="LIST", help="take the photographs named in this file"
+    )
+    parser.add_argument(
+        "--flip", action="store_true", help="mirror the photographs (for `captious train`)"
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -58,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
                 maker: Any = ClipCrops(args.clip, args.count)
             else:
                 maker = extractor(args.backbone or DEFAULT_BACKBONES, args.count)
-            store, problems = extract_folder(args.source, args.output, maker)
+                maker.flip = args.flip
+            only = None if args.only is None else args.only.read_text(encoding="utf-8").split()
+            store, problems = extract_folder(args.source, args.output, maker, only=only)
     for problem in problems:
         sys.stderr.write(f"captious: skipped {problem}\n")
     if not args.quiet:

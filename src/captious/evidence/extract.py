@@ -220,6 +220,8 @@ class Extractor:
     count: int = 36
     detector: Detector | None = None
     max_detections: int = 12
+    flip: bool = False
+    """Mirror every photograph first: more examples for training, not for scoring."""
 
     @property
     def dim(self) -> int:
@@ -231,14 +233,14 @@ class Extractor:
         """Named in signatures: two stores with the same source hold comparable features."""
         names = "+".join(one.name for one in self.backbones)
         boxes = "grid" if self.detector is None else "detector+grid"
-        return f"{names}/{boxes}{self.count}/v1"
+        return f"{names}/{boxes}{self.count}/v1" + ("/flipped" if self.flip else "")
 
-    def __call__(self, image: Image.Image, flip: bool = False) -> RegionSet:
-        """Regions of one photograph; ``flip`` mirrors it first (training only)."""
+    def __call__(self, image: Image.Image) -> RegionSet:
+        """Regions of one photograph."""
         from PIL import Image as pil
 
         image = image.convert("RGB")
-        if flip:
+        if self.flip:
             image = image.transpose(pil.Transpose.FLIP_LEFT_RIGHT)
         width, height = image.size
         pixels = np.asarray(
@@ -366,9 +368,20 @@ def extract_many(
 
 
 def extract_folder(
-    photographs: Path | str, target: Path | str, extract: Extractor, part: int = 128
+    photographs: Path | str,
+    target: Path | str,
+    extract: Extractor,
+    part: int = 128,
+    only: Sequence[str] | None = None,
 ) -> tuple[RegionFolder, list[str]]:
     """Extract every photograph below a folder; a stopped run goes on where it was.
+
+    Args:
+        photographs: the folder, or one photograph.
+        target: where the store is written.
+        extract: what turns a photograph into regions.
+        part: photographs that are written at once.
+        only: names of the photographs to take, relative to the folder; None = all.
 
     Returns:
         The store, and one line per photograph that could not be read.
@@ -379,10 +392,14 @@ def extract_folder(
         raise InputError(f"{root}: no photographs there")
     base = root.parent if root.is_file() else root
     writer = RegionWriter(target, extract.dim, extract.source)
+    named = {file.relative_to(base).as_posix(): file for file in files}
+    if only is not None:
+        absent = [name for name in only if name not in named]
+        if absent:
+            raise InputError([f"{root}: no photograph {name!r} there" for name in absent])
+        named = {name: named[name] for name in only}
     done = writer.done()
-    left = [
-        (name, file) for file in files if (name := file.relative_to(base).as_posix()) not in done
-    ]
+    left = [(name, file) for name, file in named.items() if name not in done]
     problems: list[str] = []
     with Progress("extracting regions", len(left), "photographs") as bar:
         for some in _chunks(left, part):
