@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -277,8 +278,9 @@ def test_left_and_right_regions_see_left_and_right():
     middle = regions.boxes[:, [0, 2]].mean(1)
     assert regions.features[middle < 70].min() > 200
     assert regions.features[middle > 230].max() < 55
-    flipped = made(Image.fromarray(pixels), flip=True)
+    flipped = replace(made, flip=True)(Image.fromarray(pixels))
     assert flipped.features[middle < 70].max() < 55
+    assert replace(made, flip=True).source == made.source + "/flipped"
     assert (regions.width, regions.height) == (300, 200)
 
 
@@ -311,6 +313,60 @@ def test_extraction_resumes_and_lists_unreadable_files(tmp_path):
     store, _ = extract.extract_folder(photos, tmp_path / "r", made)
     assert len(store) == 3
     assert len(calls) == 1
+
+
+def test_only_the_photographs_of_a_list(tmp_path):
+    from PIL import Image
+
+    for name in "abc":
+        Image.new("RGB", (64, 64), "red").save(tmp_path / f"{name}.png")
+    made = extract.Extractor([Corner()])
+    store, _ = extract.extract_folder(tmp_path, tmp_path / "r", made, only=["c.png", "a.png"])
+    assert list(store.ids()) == ["c.png", "a.png"]
+    with pytest.raises(InputError, match="2 problems") as caught:
+        extract.extract_folder(tmp_path, tmp_path / "r", made, only=["x.png", "a.png", "y.png"])
+    assert "'x.png'" in str(caught.value)
+    assert "'y.png'" in str(caught.value)
+
+
+def test_stores_of_several_collections_are_read_as_one(tmp_path):
+    store = make(3)
+    part = MemoryRegions({"photo2.jpg": store["photo2.jpg"]}, "toy")
+    save_regions(make(2), tmp_path / "all/one")
+    save_regions(part, tmp_path / "all/two")
+    read = open_regions(tmp_path / "all")
+    assert (len(read), read.dim, read.source) == (3, 4, "toy")
+    for name in store.ids():
+        same(read["/photos/" + name], store[name], atol=2e-3)
+    assert "photo9.jpg" not in read
+    with pytest.raises(InputError, match=r"photo9\.jpg"):
+        require(read, ["photo1.jpg", "photo9.jpg"])
+    save_regions(part, tmp_path / "all/three")
+    with pytest.raises(InputError, match="occurs twice"):
+        open_regions(tmp_path / "all")
+    save_regions(MemoryRegions({"z.jpg": store["photo2.jpg"]}, "other"), tmp_path / "all/three2")
+    with pytest.raises(InputError, match="different features"):
+        open_regions(tmp_path / "all")
+
+
+def test_boxes_of_a_detector_are_relative_and_never_empty(monkeypatch):
+    from PIL import Image
+
+    from captious.evidence import detect
+
+    class Two:
+        def detect(self, image, threshold):
+            assert threshold == detect.THRESHOLD
+            return [
+                detect.Detection("dog", 0.9, (20.0, 10.0, 100.0, 60.0)),
+                detect.Detection("cat", 0.8, (5.0, 5.0, 5.0, 40.0)),
+            ]
+
+    monkeypatch.setattr(detect, "load_detector", lambda name: Two())
+    boxes = extract.detector_boxes("two")(Image.new("RGB", (200, 100)))
+    np.testing.assert_allclose(boxes, [[0.1, 0.1, 0.5, 0.6]], atol=1e-6)
+    made = extract.extractor([], detect="two", flip=True)
+    assert made.source.endswith("/detector+grid36/v1/flipped")
 
 
 def test_the_cache_knows_photographs_by_content(tmp_path, cache):

@@ -102,7 +102,7 @@ def plain(metric: Vilbertscore, one: Sample) -> np.ndarray:
     """The score written down once more: one forward per text, loops over words."""
     model, _ = load_vilbert(metric.weights)
     vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
-    here = metric._store()[one.image]
+    here = metric.store()[one.image]
     features = np.concatenate([here.features.mean(0, dtype=np.float32)[None], here.features])
     wide, high = here.width, here.height
     boxes = [[0, 0, 1, 1, 1]] + [

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
+from captious.errors import InputError, UsageError
+from captious.evidence.detect import DEFAULT as DETECTOR
 
 
 def add_parser(subs: Any) -> None:
@@ -35,6 +37,11 @@ def add_parser(subs: Any) -> None:
         "--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model"
     )
     parser.add_argument(
+        "--detector", nargs="?", const=DETECTOR, metavar="NAME",
+        help="let up to 12 boxes of a detector take the place of the smallest grid boxes (without "
+        f"a name: {DETECTOR}); the shipped SCAN model was trained on the grid alone",
+    )  # fmt: skip
+    parser.add_argument(
         "--only", type=Path, metavar="LIST", help="take the photographs named in this file"
     )
     parser.add_argument(
@@ -59,13 +66,19 @@ def run(args: argparse.Namespace) -> int:
             from captious.evidence.extract import DEFAULT_BACKBONES, extract_folder, extractor
 
             if args.clip is not None:
+                if args.detector or args.flip:
+                    raise UsageError("--clip takes neither --detector nor --flip")
                 from captious.evidence.extract_clip import ClipCrops
 
                 maker: Any = ClipCrops(args.clip, args.count)
             else:
-                maker = extractor(args.backbone or DEFAULT_BACKBONES, args.count)
-                maker.flip = args.flip
-            only = None if args.only is None else args.only.read_text(encoding="utf-8").split()
+                maker = extractor(
+                    args.backbone or DEFAULT_BACKBONES,
+                    args.count,
+                    detect=args.detector,
+                    flip=args.flip,
+                )
+            only = None if args.only is None else _names(args.only)
             store, problems = extract_folder(args.source, args.output, maker, only=only)
     for problem in problems:
         sys.stderr.write(f"captious: skipped {problem}\n")
@@ -75,6 +88,15 @@ def run(args: argparse.Namespace) -> int:
             f"({store.source}); {len(problems)} photographs skipped"
         )
     return 0
+
+
+def _names(path: Path) -> list[str]:
+    """Names of photographs, one per line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a list of photographs ({error})") from error
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _is_features(path: Path) -> bool:

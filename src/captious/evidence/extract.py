@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -278,9 +279,35 @@ def _grid_weights(count: int, rows: int, columns: int) -> Floats:
     return pooling_weights(grid_boxes(count), rows, columns)
 
 
-def extractor(backbones: Iterable[str] = DEFAULT_BACKBONES, count: int = 36) -> Extractor:
-    """The default extractor; ``backbones`` are asset names."""
-    return Extractor([EfficientNetLite(name) for name in backbones], count)
+def extractor(
+    backbones: Iterable[str] = DEFAULT_BACKBONES,
+    count: int = 36,
+    *,
+    detect: str | None = None,
+    flip: bool = False,
+) -> Extractor:
+    """The default extractor; ``backbones`` are asset names, ``detect`` names a detector."""
+    boxes = None if detect is None else detector_boxes(detect)
+    return Extractor([EfficientNetLite(name) for name in backbones], count, boxes, flip=flip)
+
+
+def detector_boxes(name: str) -> Detector:
+    """A detector as a source of boxes: relative to the photograph, the surest first.
+
+    One photograph at a time passes through it: OpenCV's networks hold the picture they work on.
+    """
+    from captious.evidence.detect import THRESHOLD, load_detector
+
+    detector, turn = load_detector(name), Lock()
+
+    def boxes(image: Image.Image) -> Floats:
+        with turn:
+            found = detector.detect(image, THRESHOLD)
+        scale = np.array([*image.size, *image.size], np.float32)
+        relative = np.array([one.box for one in found], np.float32).reshape(-1, 4) / scale
+        return np.asarray(relative[(relative[:, 2:] > relative[:, :2]).all(axis=1)])
+
+    return boxes
 
 
 class CachedRegions:

@@ -11,6 +11,8 @@ that walks over a folder can list it and go on (see :func:`open_images`).
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 import struct
 import zlib
@@ -122,3 +124,14 @@ def _short(error: BaseException) -> str:
     """The first line of an error's message, or its type where it says nothing."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def data_uri(path: str | os.PathLike[str] | None, width: int) -> str | None:
+    """Return the picture as a small JPEG to be written into an SVG; None if there is no file."""
+    if path is None or not Path(path).is_file():
+        return None
+    picture = open_image(path)
+    picture.thumbnail((width, width))
+    buffer = io.BytesIO()
+    picture.save(buffer, format="JPEG", quality=80)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

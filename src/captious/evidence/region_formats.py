@@ -5,6 +5,7 @@
 ``tsv``             bottom-up attention: image_id, w, h, num_boxes, boxes, features (base64)
 ``npz``             a folder with one ``.npz`` (features, boxes) or ``.npy`` per image
 ``hdf5``            per-image groups, or arrays ``features``, ``boxes``, ``ids`` side by side
+``stores``          a folder of folders in our format: one store for several collections
 ``lmdb``            ViLBERT: one pickled dict per image with base64 or with array values
 ``imgs_rcnn``       a pickled dict id -> features, only by explicit conversion
 =================== ====================================================================
@@ -51,7 +52,13 @@ def open_regions(path: Path | str) -> RegionStore:
             return LmdbRegions(path)
         if any(path.glob("*.np[yz]")):
             return ArrayFolder(path)
-        raise InputError(f"{path}: neither our format, nor LMDB, nor a folder of npy/npz files")
+        inside = sorted(one.parent for one in path.glob("*/store.json"))
+        if inside:
+            return JoinedRegions([RegionFolder(one) for one in inside])
+        raise InputError(
+            f"{path}: neither our format (or a folder of such), nor LMDB, nor a folder of npy/npz "
+            "files"
+        )
     if path.name.endswith("_ims.npy"):
         return ScanArray(path)
     if path.suffix == ".tsv":
@@ -66,6 +73,35 @@ def open_regions(path: Path | str) -> RegionStore:
     raise InputError(
         f"{path}: not a kind of region features captious knows (folder, *_ims.npy, .tsv, .h5)"
     )
+
+
+class JoinedRegions:
+    """Several stores of the same features as one: an image is looked for in each in turn."""
+
+    def __init__(self, stores: Sequence[RegionFolder]) -> None:
+        kinds = {(one.source, one.dim) for one in stores}
+        if len(kinds) > 1:
+            told = ", ".join(f"{one.path.name}: {one.source} ({one.dim})" for one in stores)
+            raise InputError(f"stores of different features cannot be read as one: {told}")
+        self._stores = list(stores)
+        ((self.source, self.dim),) = kinds
+        KeyTable(self.ids())  # complains about an id that two stores hold
+
+    def __len__(self) -> int:
+        return sum(map(len, self._stores))
+
+    def __contains__(self, image: object) -> bool:
+        return any(image in one for one in self._stores)
+
+    def __getitem__(self, image: str) -> RegionSet:
+        for one in self._stores:
+            if image in one:
+                return one[image]
+        raise KeyError(image)
+
+    def ids(self) -> Sequence[str]:
+        """All image ids, store after store."""
+        return [name for one in self._stores for name in one.ids()]
 
 
 class _Keyed:

@@ -25,14 +25,14 @@ The column ``scan_similarity`` needs no references: the grounding model's own im
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious import assets, settings
+from captious import assets
 from captious.errors import InputError, UsageError
+from captious.evidence.region_source import extraction_assets, region_store
 from captious.evidence.regions import RegionStore, require
 from captious.metrics._grounding import (
     region_rank_similarity,
@@ -89,9 +89,7 @@ class Tiger(Metric):
     def assets(self) -> tuple[str, ...]:
         """The grounding model, and the backbones where regions must be extracted."""
         needed: tuple[str, ...] = (self.model,) if self.model in assets.known() else ()
-        if self.regions is None and settings.get().regions is None:
-            needed += _backbones()
-        return needed
+        return needed + extraction_assets(self.regions)
 
     def prepare(self, samples: CaptionSet) -> None:
         """Find every image without region features before any work is done."""
@@ -209,25 +207,4 @@ class Tiger(Metric):
         return load(self.model, self.vocabulary)
 
     def _store(self) -> RegionStore:
-        named = self.regions or settings.get().regions
-        return _open(str(named)) if named else _cached(str(settings.get().cache_dir))
-
-
-def _backbones() -> tuple[str, ...]:
-    from captious.evidence.extract import DEFAULT_BACKBONES
-
-    return DEFAULT_BACKBONES
-
-
-@lru_cache(maxsize=8)
-def _open(path: str) -> RegionStore:
-    from captious.evidence.region_formats import open_regions
-
-    return open_regions(path)
-
-
-@lru_cache(maxsize=8)
-def _cached(folder: str) -> RegionStore:
-    from captious.evidence.extract import CachedRegions, extractor
-
-    return CachedRegions(extractor())
+        return region_store(self.regions)

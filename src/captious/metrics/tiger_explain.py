@@ -7,8 +7,6 @@ that each attends to.
 
 from __future__ import annotations
 
-import base64
-import io
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError
-from captious.evidence.images import open_image
+from captious.evidence.images import data_uri, open_image
 from captious.types import Explanation, Floats, Sample
 
 if TYPE_CHECKING:
@@ -136,7 +134,7 @@ def svg(data: dict[str, Any]) -> str | None:
         return None
     width, height = data["size"]
     tall = round(_WIDTH * height / width)
-    photo = _photograph(data["image"])
+    photo = data_uri(data["image"], 2 * _WIDTH)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * _WIDTH + 30}" height="{tall + 150}" '
         f'viewBox="0 0 {2 * _WIDTH + 30} {tall + 150}" font-family="sans-serif" font-size="12">',
@@ -217,16 +215,6 @@ def png(data: dict[str, Any], target: Path | str) -> Path:
     target = Path(target)
     canvas.save(target, format="PNG")
     return target
-
-
-def _photograph(image: str | None) -> str | None:
-    if image is None or not Path(image).is_file():
-        return None
-    picture = open_image(image)
-    picture.thumbnail((2 * _WIDTH, 2 * _WIDTH))
-    buffer = io.BytesIO()
-    picture.save(buffer, format="JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def _colour(value: float) -> tuple[int, int, int]:

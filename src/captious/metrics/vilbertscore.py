@@ -33,11 +33,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious import settings
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
+from captious.evidence.region_source import extraction_assets, region_store
 from captious.evidence.regions import RegionStore, require
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.metrics.tiger import _backbones, _cached, _open
 from captious.types import CaptionSet, Floats, Ints, Sample
 
 if TYPE_CHECKING:
@@ -99,9 +98,7 @@ class Vilbertscore(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The backbones, where regions must be extracted."""
-        if self.weights is None or self.regions is not None or settings.get().regions is not None:
-            return ()
-        return _backbones()
+        return () if self.weights is None else extraction_assets(self.regions)
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages, and weights that are not named or not there."""
@@ -130,7 +127,7 @@ class Vilbertscore(Metric):
         if encoder.feature_size is None:
             _check_photographs(images)
             return
-        store = self._store()
+        store = self.store()
         self._check_store(encoder, store)
         add = getattr(store, "add", None)
         if add is not None:
@@ -177,7 +174,7 @@ class Vilbertscore(Metric):
         }
         if self.blind:
             return parts | {"regions": "blank"}
-        return parts | {"regions": "pixels" if pixels else self._store().source}
+        return parts | {"regions": "pixels" if pixels else self.store().source}
 
     # -- parts that the explanation uses too ---------------------------------------------------
 
@@ -216,7 +213,7 @@ class Vilbertscore(Metric):
             return encoder.blank()
         if encoder.feature_size is None:
             return encoder.see(image, None)
-        return encoder.see(image, self._store()[image])
+        return encoder.see(image, self.store()[image])
 
     def tokenize(self, texts: Sequence[str], encoder: ImageTextEncoder) -> list[Text]:
         """Piece numbers, cut as the profile says."""
@@ -265,7 +262,7 @@ class Vilbertscore(Metric):
 
     def _reasons(self, samples: CaptionSet, encoder: ImageTextEncoder) -> dict[int, str]:
         """Rows that cannot be scored, and why."""
-        store = None if self.blind or encoder.feature_size is None else self._store()
+        store = None if self.blind or encoder.feature_size is None else self.store()
         if store is not None:
             self._check_store(encoder, store)
         reasons = {}
@@ -315,9 +312,9 @@ class Vilbertscore(Metric):
         cut = cut | np.logical_or.reduceat(encoded.cut[references], starts)
         return rows, cut
 
-    def _store(self) -> RegionStore:
-        named = self.regions or settings.get().regions
-        return _open(str(named)) if named else _cached(str(settings.get().cache_dir))
+    def store(self) -> RegionStore:
+        """The region features of this run."""
+        return region_store(self.regions)
 
     def _check_store(self, encoder: ImageTextEncoder, store: RegionStore) -> None:
         if store.dim != encoder.feature_size:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from captious.evidence.images import data_uri
 from captious.metrics.base import Explanation
 from captious.metrics.matching_svg import heat_map
-from captious.metrics.tiger_explain import _photograph
 from captious.types import CaptionSet, Floats, Sample
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _looks(
     first = 2 if encoder.task else 1
     shown = shares[first : first + text.words].numpy()
     boxes = np.asarray(image.boxes[:, :4], np.float64)
-    regions = metric._store()[sample.image]
+    regions = metric.store()[sample.image]
     listed = []
     for word, share in zip(words, shown, strict=True):
         top = np.argsort(-share, kind="stable")[:_REGIONS]
@@ -167,7 +167,7 @@ def _thumbnails(data: dict[str, Any], room: int) -> tuple[str, int]:
         return "", 0
     width, height = data["size"]
     tall = round(_WIDTH * height / width)
-    photo = _photograph(data["image"])
+    photo = data_uri(data["image"], 2 * _WIDTH)
     ground = (
         f'<image id="photo" width="{_WIDTH}" height="{tall}" preserveAspectRatio="none" '
         f'href="{photo}"/>'
