@@ -25,7 +25,12 @@ from captious.models.train.vilbert import (  # noqa: E402
     folded,
     start_text,
 )
-from captious.models.train.vilbert_run import MatchJudge, recalls, train  # noqa: E402
+from captious.models.train.vilbert_objectives import (  # noqa: E402
+    alignment_loss,
+    calm_start,
+    token_f,
+)
+from captious.models.train.vilbert_run import DevJudge, recalls, train  # noqa: E402
 from captious.models.vilbert import Vilbert  # noqa: E402
 from captious.models.vilbert_config import VilbertConfig  # noqa: E402
 from captious.models.vilbert_heads import Heads  # noqa: E402
@@ -68,40 +73,88 @@ def test_heads_have_the_names_of_the_original():
     assert mine == {k: v for k, v in wanted.items() if k.startswith("cls.")}
 
 
-def test_batches_mask_right_and_wrong_pairs_alike(tmp_path):
+def test_words_are_masked_in_references_only_and_regions_alike_for_all(tmp_path):
     data = toy()
-    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, masked=0.5), tmp_path)
+    options = replace(OPTIONS, masked=0.5, blank=0.4, left_out=0.0)
+    trainer = VilbertTrainer(SMALL, data, PIECES, options, tmp_path)
     batch = trainer.batch()
-    many = len(batch["ids"]) // 2
-    assert (batch["match"][:many] == 0).all()
-    assert (batch["match"][many:] == 1).all()
+    many = len(batch["features"])
+    assert len(batch["ids"]) == 4 * many
     told = batch["wanted"] != -100
     assert told[:many].any()
     assert not told[many:].any()
-    assert (batch["ids"][many:] == PIECES.mask).any()
+    assert not (batch["ids"][many:] == PIECES.mask).any()
     assert not torch.isin(batch["wanted"][told], torch.tensor(PIECES.specials)).any()
+    assert not (batch["words"] & told).any()  # a masked word has no part in F
+    assert batch["hidden"].any()
     assert (batch["features"][batch["hidden"]] == 0).all()
-    assert batch["hidden"][many:].any()
     assert not batch["hidden"][:, 0].any()
+    blank = batch["blank"]
+    assert 0 < blank.sum() < many
+    assert (batch["features"][blank] == 0).all()
+    assert not batch["hidden"][blank].any()
 
 
-def test_hard_negatives_come_from_the_similar_photographs(tmp_path):
-    data = replace(toy(), near=torch.full((16, 1), 3))
-    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, hard=1.0), tmp_path)
-    assert {trainer._other(k) for k in range(3)} == {3}
-    trainer = VilbertTrainer(SMALL, data, PIECES, replace(OPTIONS, hard=0.0), tmp_path)
-    drawn = {trainer._other(5) for _ in range(300)}
-    assert drawn == set(range(16)) - {5}
+def test_the_four_captions_and_their_relevance(tmp_path):
+    near = torch.full((16, 1), 3)
+    vectors = torch.nn.functional.normalize(torch.randn(16, 3, 5), dim=-1)
+    data = replace(toy(), near=near, teacher=vectors)
+    trainer = VilbertTrainer(SMALL, data, PIECES, OPTIONS, tmp_path)
+    assert {trainer._similar(k) for k in range(3)} == {3}
+    assert {trainer._other(5) for _ in range(300)} == set(range(16)) - {5}
+    one = np.array([0]), np.array([2])
+    chosen = [(np.array([0]), np.array([1])), one, (np.array([3]), np.array([0])), one]
+    found = trainer._relevance(chosen)[0]
+    cosine = vectors[0] @ torch.stack([vectors[0, 2], vectors[3, 0], vectors[0, 2]]).T
+    assert found[0] == pytest.approx(float(cosine[:2, 0].mean()), abs=1e-6)  # itself left out
+    assert found[1] == pytest.approx(float(cosine[:, 1].mean()), abs=1e-6)
+    assert found[2] == pytest.approx(float(cosine[:, 2].mean()), abs=1e-6)
+
+
+def test_f_of_the_trainer_is_f_of_the_metric():
+    """The worked example of the metric: a-the .5, dog-dog 1, all else 0."""
+    a, dog, the = [1.0, 0, 0], [0, 0, 1.0], [0.5, 0.75**0.5, 0]
+    caption, reference = torch.tensor([[a, dog, a]]), torch.tensor([[the, dog]])
+    said, counted = torch.tensor([[True, True, False]]), torch.tensor([[True, True]])
+    assert token_f(reference, counted, caption, said).item() == pytest.approx(0.75)
+
+
+def test_alignment_prefers_the_caption_whose_words_are_in_the_regions():
+    regions = torch.eye(4)[:, None].expand(4, 3, 4)
+    words = torch.eye(4)[:, None].expand(4, 2, 4)
+    real = torch.ones(4, 2, dtype=torch.bool)
+    right = alignment_loss(words, real, regions)
+    wrong = alignment_loss(words.flip(0), real, regions)
+    assert right < 0.01
+    assert wrong > 5
+
+
+def test_new_blocks_start_calm(tmp_path):
+    """Before training, text that passes the blocks comes out as it would without them, nearly."""
+    config = replace(SMALL, initializer_range=0.2)
+    torch.manual_seed(3)
+    model = Vilbert(config)
+    ids = torch.tensor([[1, 5, 6, 7, 2]])
+    calm_start(model, ids)
+    model.eval()
+    states = model.embeddings(ids, None)
+    plain = model.encoder.layer[0](states, None)
+    image = model.image_alone(torch.randn(1, 4, 8), torch.rand(1, 4, 5), None)
+    (through, _), *_ = model.together(plain, None, image, None)
+    centred = plain - plain.mean(-1, keepdim=True)
+    cosine = torch.nn.functional.cosine_similarity(through, centred, dim=-1)
+    assert cosine.min() > 0.99
+    assert through.std(-1).mean().item() == pytest.approx(plain.std(-1).mean().item(), rel=0.05)
 
 
 def test_it_learns_which_captions_belong(tmp_path):
     options = replace(
-        OPTIONS, steps=120, images=16, validate=120, masked=0.05, hard=1.0, words=0.1, regions=0.1
+        OPTIONS, steps=120, images=16, validate=120, masked=0.05, words=0.1, regions=0.1, blank=0.0
     )
     near = torch.tensor([[(k + n) % 16 for n in (1, 2, 3)] for k in range(16)])  # other kinds
     data = replace(toy(), near=near)
     trainer = VilbertTrainer(replace(SMALL, initializer_range=0.2), data, PIECES, options, tmp_path)
-    judged = MatchJudge(data)
+    judged = DevJudge(data, PIECES.specials)
     before = judged(trainer.model.eval(), trainer.heads.eval())["near"]
     trainer.run(judged)
     after = trainer.history[-1]

@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
-    parser.add_argument("--frozen-layers", type=int, default=3, metavar="N",
+    parser.add_argument("--frozen-layers", type=int, default=4, metavar="N",
                         help="first text layers that stay as they were")  # fmt: skip
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
-    parser.add_argument("--rate", type=float, default=3e-4, help="learning rate")
-    parser.add_argument("--validate", type=int, default=500, metavar="STEPS")
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
+    parser.add_argument("--validate", type=int, default=200, metavar="STEPS")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ def train(
     require(store, [name for part in splits.values() for name in part])
     words = vocabulary([captions[name] for name in splits["train"]], sources.words)
     teacher = {
-        part: _teacher(sources.teacher, [captions[name] for name in names])
+        part: sentence_vectors(sources.teacher, [captions[name] for name in names])
         for part, names in splits.items()
     }
     flipped = None
@@ -180,7 +180,8 @@ def _sentences(name: str, texts: Sequence[str]) -> Tensor:
     return torch.nn.functional.normalize(torch.stack(out).float(), dim=1)
 
 
-def _teacher(name: str | None, captions: Sequence[Sequence[str]]) -> Tensor | None:
+def sentence_vectors(name: str | None, captions: Sequence[Sequence[str]]) -> Tensor | None:
+    """A teacher's vectors ``[images, captions, k]``; None without a teacher."""
     if name is None:
         return None
     fewest = min(len(some) for some in captions)

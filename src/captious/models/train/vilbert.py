@@ -1,9 +1,12 @@
-"""Train a compact ViLBERT on a CPU: masked words, masked regions, image-text matching.
+"""Train a compact ViLBERT on a CPU: masked words, masked regions, matching, and the score itself.
 
-A batch holds ``images`` photographs, each once with a caption of its own and once with a wrong one.
-A share of the wrong captions belongs to a similar photograph (hard negatives: the nearest ones by a
-teacher's sentence vectors), the others to any other photograph. Words and regions are masked in
-right and wrong pairs alike, so that masks tell nothing, but only right pairs have to be filled in.
+A batch holds ``images`` photographs with four captions each: a *reference* and a *caption* of its
+own, one of a similar photograph (the nearest ones by a teacher's sentence vectors) and one of any
+other. Words are masked in the reference only, which has to be filled in; which of the other three
+belongs is the matching; F of the three against the reference is the agreement
+(:mod:`captious.models.train.vilbert_objectives`). Some regions of a photograph are masked, the same
+for all its captions, and some left out. A share of the photographs is blank, so that the network
+knows what to do without one.
 
 The text stream may start from a pretrained encoder of the BERT kind with the same width; its word
 table and first layers can stay frozen, which is then left out of the saved weights. Region features
@@ -18,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,40 +29,44 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from captious.errors import InputError, UsageError
-from captious.models.train.scan import Whitening
-from captious.models.vilbert import Output, Vilbert
+from captious.models.train.scan import Whitening, correlation_loss, relevance
+from captious.models.train.vilbert_objectives import alignment_loss, calm_start, token_f
+from captious.models.vilbert import CoAttention, Output, Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
 
 COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
-    v_hidden_size=256, v_num_hidden_layers=3, v_num_attention_heads=4, v_intermediate_size=512,
-    v_target_size=128, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1, 2),
-    t_biattention_id=(3, 4, 5),
+    v_hidden_size=256, v_num_hidden_layers=2, v_num_attention_heads=4, v_intermediate_size=512,
+    v_target_size=128, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1),
+    t_biattention_id=(4, 5),
 )  # fmt: skip
-"""The text stream has the shape of MiniLM-L6; blocks come before its last three layers."""
+"""The text stream has the shape of MiniLM-L6; blocks come before its last two layers."""
 
 
 @dataclass(frozen=True)
 class VilbertOptions:
     """What a run is made of; saved beside the checkpoint and shown on the model card."""
 
-    steps: int = 6000
+    steps: int = 1600
     images: int = 32
-    learning_rate: float = 3e-4
+    learning_rate: float = 5e-4
     text_rate: float = 5e-5
-    warmup: int = 300
+    warmup: int = 100
     clip: float = 1.0
     weight_decay: float = 0.01
     masked: float = 0.15
-    hard: float = 0.5
-    words: float = 1.0
-    regions: float = 1.0
-    matching: float = 2.0
+    left_out: float = 0.6
+    blank: float = 0.1
+    words: float = 0.3
+    regions: float = 0.3
+    matching: float = 1.0
+    alignment: float = 0.5
+    agreement: float = 2.0
     whitened: int = 512
-    frozen_layers: int = 3
-    longest: int = 24
-    validate: int = 500
+    frozen_layers: int = 4
+    longest: int = 22
+    validate: int = 200
     seed: int = 1
 
 
@@ -72,12 +79,16 @@ class VilbertData:
         boxes: ``[images, regions, 5]``.
         captions: piece numbers with marks, per image and caption.
         near: similar photographs per photograph ``[images, k]``, nearest first, or None.
+        teacher: sentence vectors ``[images, captions, k]`` of unit length, or None.
+        blank: what the features of a blank photograph are, or None for zeros.
     """
 
     features: Tensor
     boxes: Tensor
     captions: list[list[tuple[int, ...]]]
     near: Tensor | None = None
+    teacher: Tensor | None = None
+    blank: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not len(self.features) == len(self.boxes) == len(self.captions):
@@ -85,8 +96,8 @@ class VilbertData:
                 f"{len(self.features)} images have regions, {len(self.boxes)} boxes and "
                 f"{len(self.captions)} captions"
             )
-        if len(self.captions) < 2 or not all(self.captions):
-            raise InputError("training needs two images at least, and captions of every image")
+        if len(self.captions) < 2 or min(map(len, self.captions)) < 2:
+            raise InputError("training needs two images at least, and two captions of every image")
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,9 @@ class VilbertTrainer:
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
         pretrained = set(start_text(self.model, text)) if text is not None else set()
+        if pretrained:
+            some = [one[0] for one in data.captions[:64]]
+            calm_start(self.model, torch.from_numpy(_padded(some)))
         self.heads.predictions.decoder.weight = self.model.embeddings.word_embeddings.weight
         self._freeze(bool(pretrained))
         self.optimizer = torch.optim.AdamW(self._groups(pretrained))
@@ -175,69 +189,145 @@ class VilbertTrainer:
     # -- batches ---------------------------------------------------------------------------------
 
     def batch(self) -> dict[str, Tensor]:
-        """Right pairs first, then as many wrong ones, masked alike."""
+        """Photographs, and references, own, similar and other captions, each in their order."""
         o, data = self.options, self.data
         many = min(o.images, len(data.captions))
         images = self.draw.choice(len(data.captions), many, replace=False)
-        texts = [self._caption(int(i)) for i in images]
-        texts += [self._caption(self._other(int(i))) for i in images]
-        ids = np.zeros((len(texts), max(map(len, texts))), np.int64)
-        for row, text in enumerate(texts):
-            ids[row, : len(text)] = text
-        real = ids != 0
-        words = real & ~np.isin(ids, self.pieces.specials)
-        words &= self.draw.random(ids.shape) < o.masked
+        picks = [self.draw.permutation(len(data.captions[i]))[:2] for i in images]
+        others = [self._similar(int(i)) for i in images], [self._other(int(i)) for i in images]
+        chosen = [
+            (images, np.array([first for first, _ in picks])),
+            (images, np.array([second for _, second in picks])),
+            *((np.array(some), self._any_caption(some)) for some in others),
+        ]
+        pairs = [pair for rows, ks in chosen for pair in zip(rows, ks, strict=True)]
+        ids = _padded([self._cut(data.captions[i][k]) for i, k in pairs])
+        words = (ids != 0) & ~np.isin(ids, self.pieces.specials)
+        guess = words & (self.draw.random(ids.shape) < o.masked)
+        guess[many:] = False
         kind = self.draw.random(ids.shape)
-        seen = np.where(words & (kind < 0.8), self.pieces.mask, ids)
+        seen = np.where(guess & (kind < 0.8), self.pieces.mask, ids)
         anything = self.draw.integers(0, self.pieces.size, ids.shape)
-        seen = np.where(words & (kind >= 0.9), anything, seen)
-        twice = torch.from_numpy(np.concatenate([images, images]))
-        features = data.features[twice].float()
+        seen = np.where(guess & (kind >= 0.9), anything, seen)
+        rows = torch.from_numpy(images)
+        keep = self._regions_kept(data.features.shape[1])
+        features, boxes = data.features[rows][:, keep].float(), data.boxes[rows][:, keep]
+        blank = torch.from_numpy(self.draw.random(many) < o.blank)
         hidden = torch.from_numpy(self.draw.random(features.shape[:2]) < o.masked)
         hidden[:, 0] = False  # the whole photograph is no region to guess
-        words[many:] = False  # from here on: the words that have to be told
-        right = torch.arange(2 * many) < many
+        hidden[blank] = False
+        shown = features.masked_fill(hidden[..., None], 0.0)
+        shown[blank] = 0.0 if data.blank is None else data.blank
+        boxes[blank] = boxes[blank][:, :1]
         return {
             "ids": torch.from_numpy(seen),
-            "mask": torch.from_numpy(real),
-            "wanted": torch.from_numpy(np.where(words, ids, -100)),
-            "features": features.masked_fill(hidden[..., None], 0.0),
-            "boxes": data.boxes[twice],
+            "words": torch.from_numpy(words & ~guess),
+            "wanted": torch.from_numpy(np.where(guess, ids, -100)),
+            "features": shown,
+            "boxes": boxes,
+            "blank": blank,
             "hidden": hidden,
             "targets": features[..., : self.config.v_target_size],
-            "match": torch.where(right, MATCH, 1 - MATCH),
+            "relevance": self._relevance(chosen),
         }
 
-    def _caption(self, image: int) -> tuple[int, ...]:
-        some = self.data.captions[image]
-        text = some[int(self.draw.integers(len(some)))]
+    def _cut(self, text: tuple[int, ...]) -> tuple[int, ...]:
         longest = self.options.longest
         return text if len(text) <= longest else (*text[: longest - 1], text[-1])
 
-    def _other(self, image: int) -> int:
+    def _any_caption(self, images: list[int]) -> Any:
+        return np.array([self.draw.integers(len(self.data.captions[i])) for i in images])
+
+    def _similar(self, image: int) -> int:
         near = self.data.near
-        if near is not None and self.draw.random() < self.options.hard:
-            return int(near[image, int(self.draw.integers(near.shape[1]))])
+        if near is None:
+            return self._other(image)
+        return int(near[image, int(self.draw.integers(near.shape[1]))])
+
+    def _other(self, image: int) -> int:
         other = int(self.draw.integers(len(self.data.captions) - 1))
         return other + (other >= image)
 
+    def _regions_kept(self, count: int) -> Tensor:
+        keep = max(2, round(count * (1 - self.options.left_out)))
+        return torch.from_numpy(np.sort(np.r_[0, 1 + self.draw.permutation(count - 1)[: keep - 1]]))
+
+    def _relevance(self, chosen: list[tuple[Any, Any]]) -> Tensor:
+        """How relevant the three captions are for the photograph ``[images, 3]``."""
+        images = torch.from_numpy(chosen[0][0])
+        if self.data.teacher is None:
+            return torch.tensor([1.0, 0.0, 0.0]).expand(len(images), 3)
+        mine = self.data.teacher[images].float()
+        own, picks = torch.arange(len(images)), torch.from_numpy(chosen[1][1])
+        columns = [relevance(self.data.teacher, images, picks)[own, own]]
+        for rows, ks in chosen[2:]:
+            vectors = self.data.teacher[torch.from_numpy(rows), torch.from_numpy(ks)].float()
+            columns.append(torch.einsum("ikd,id->i", mine, vectors) / mine.shape[1])
+        return torch.stack(columns, 1)
+
     # -- steps -----------------------------------------------------------------------------------
 
+    def read(self, ids: Tensor, features: Tensor, boxes: Tensor) -> tuple[Output, Tensor]:
+        """States of all captions with their photographs, and the alignment loss.
+
+        Captions come in blocks, each in the order of the photographs. Those of like length are read
+        together; rows are filled up with zeros afterwards.
+        """
+        model, many, width = self.model, len(features), ids.shape[1]
+        start = model.image_alone(features, boxes, None)
+        lengths = (ids != 0).sum(1)
+        order = lengths.argsort()
+        parts: list[list[Tensor]] = []
+        for rows in order.chunk(3):
+            some = ids[rows, : int(lengths[rows].max())]
+            mask = some != 0
+            alone = model.text_alone(some, mask, None)
+            found = list(model.together(alone, mask, start.take(rows % many), None))
+            text, image = cast(tuple[Tensor, Tensor], found[-1])
+            for layer in model.encoder.layer[self.config.t_biattention_id[-1] :]:
+                text = layer(text, mask[:, None, None, :])
+            for layer in model.encoder.v_layer[self.config.v_biattention_id[-1] :]:
+                image = layer(image, None)
+            wide = [F.pad(one, (0, 0, 0, width - one.shape[1])) for one in
+                    (alone, text, *(states for states, _ in found))]  # fmt: skip
+            parts.append([image, model.t_pooler(text), model.v_pooler(image), *wide])
+        back = order.argsort()
+        image, pooled, seen, alone, text, *blocks = (
+            torch.cat(some)[back] for some in zip(*parts, strict=True)
+        )
+        attention = cast(CoAttention, model.encoder.c_layer[0]).biattention
+        aligned = alignment_loss(
+            attention.query2(alone[:many]), (ids != 0)[:many], start.key
+        )  # fmt: skip
+        return Output(blocks, [], text, image, pooled, seen), aligned
+
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The three losses of a batch."""
-        out: Output = self.model(batch["ids"], batch["mask"], batch["features"], batch["boxes"])
-        many = len(batch["ids"]) // 2
-        masked = batch["wanted"] != -100
-        words = self.heads.predictions(out.last_text[masked])
-        hidden = batch["hidden"].clone()
-        hidden[many:] = False
-        regions = self.heads.imagePredictions(out.last_image[hidden])
+        """The losses of a batch."""
+        out, aligned = self.read(batch["ids"], batch["features"], batch["boxes"])
+        many = len(batch["features"])
+        guess = batch["wanted"] != -100
+        words = self.heads.predictions(out.last_text[guess])
+        regions = self.heads.imagePredictions(out.last_image[:many][batch["hidden"]])
         zero = out.last_text.new_zeros(())
-        wanted, told = batch["wanted"][masked], batch["targets"][hidden]
+        wanted, told = batch["wanted"][guess], batch["targets"][batch["hidden"]]
+        right = torch.arange(many, 4 * many) < 2 * many
+        there = ~batch["blank"].repeat(3)
+        logits = self.heads.match(out)[many:]
+        belongs = F.cross_entropy(
+            logits, torch.where(right, MATCH, 1 - MATCH), torch.tensor([2.0, 1.0]), reduction="none"
+        )
+        agreement = zero
+        counted, *said = batch["words"].chunk(4)
+        for states in out.text:
+            reference, *captions = states.chunk(4)
+            values = [token_f(reference, counted, *one) for one in zip(captions, said, strict=True)]
+            agreement = agreement + correlation_loss(torch.stack(values, 1), batch["relevance"])
         return {
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
-            "matching": F.cross_entropy(self.heads.match(out), batch["match"]),
+            "matching": (belongs * there).sum() / there.sum().clamp(min=1),
+            "alignment": aligned,
+            "agreement": agreement / len(out.text),
         }
 
     def run(
@@ -257,10 +347,7 @@ class VilbertTrainer:
             for group in self.optimizer.param_groups:
                 group["lr"] = group["base"] * self._pace()
             losses = self.losses(self.batch())
-            total = (
-                o.words * losses["words"] + o.regions * losses["regions"]
-                + o.matching * losses["matching"]
-            )  # fmt: skip
+            total = torch.stack([getattr(o, name) * value for name, value in losses.items()]).sum()
             if not bool(torch.isfinite(total)):
                 raise UsageError(f"the loss is not finite at step {self.step}: lower the rate")
             self.optimizer.zero_grad(set_to_none=True)
@@ -344,6 +431,13 @@ def folded(model: Vilbert, whitening: Whitening, features: str) -> Vilbert:
     state["v_embeddings.image_embeddings.bias"] = bias
     out.load_state_dict(state)
     return out.eval()
+
+
+def _padded(texts: list[tuple[int, ...]]) -> Any:
+    ids = np.zeros((len(texts), max(map(len, texts))), np.int64)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = text
+    return ids
 
 
 def _write(value: Any, target: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from captious.evidence.region_formats import open_regions
 from captious.evidence.regions import RegionStore, require
 from captious.models.image_text import WordPieces, as_regions
 from captious.models.train.curve import draw_curve
-from captious.models.train.scan import Whitening
-from captious.models.train.scan_run import Sources, read_captions
+from captious.models.train.scan import Whitening, nearest
+from captious.models.train.scan_run import Sources, read_captions, sentence_vectors
 from captious.models.train.vilbert import (
     VilbertData,
     VilbertOptions,
@@ -24,12 +24,14 @@ from captious.models.train.vilbert import (
     Vocabulary,
     folded,
 )
+from captious.models.train.vilbert_objectives import token_f
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
 from captious.models.vilbert_load import save_vilbert, text_encoder_state
 from captious.progress import track
 
+Pieces = tuple[int, ...]
 _NEAR = 20
 _AT_ONCE = 64
 
@@ -51,23 +53,26 @@ def train(
     raw = {part: gather(store, names) for part, names in splits.items()}
     whitening = Whitening(raw["train"][0], options.whitened)
     data = {}
+    nothing = whitening(torch.zeros(1, 1, store.dim))[0].float()
     for part, names in splits.items():
         texts = [captions[name] for name in names]
         ids = [[one.ids for one in pieces.tokenize(some, options.longest)] for some in texts]
-        near = neighbours(sources.teacher, texts) if sources.teacher is not None else None
-        data[part] = VilbertData(whitening(raw[part][0]), raw[part][1], ids, near)
+        teacher = sentence_vectors(sources.teacher, texts)
+        near = None if teacher is None else nearest(teacher, min(_NEAR, len(texts) - 1))
+        features, boxes = raw.pop(part)
+        data[part] = VilbertData(whitening(features), boxes, ids, near, teacher, nothing)
     words = Vocabulary(config.vocab_size, *pieces.masking())
     state = text_encoder_state(text) if text is not None else None
     trainer = VilbertTrainer(config, data["train"], words, options, target / "run", state)
     trainer.resume()
-    judge = MatchJudge(data["dev"])
+    judge = DevJudge(data["dev"], words.specials)
     best = torch.load(trainer.run(judge, report), weights_only=True)
     trainer.model.load_state_dict(best["model"])
     trainer.heads.load_state_dict(best["heads"])
     trainer.model.eval()
     trainer.heads.eval()
     quality = {
-        **MatchJudge(data["dev"], len(splits["dev"]))(trainer.model, trainer.heads),
+        **DevJudge(data["dev"], words.specials, len(splits["dev"]))(trainer.model, trainer.heads),
         **recalls(trainer.model, trainer.heads, data["dev"], 100),
     }
     facts = {
@@ -78,8 +83,9 @@ def train(
     }
     whole = folded(trainer.model, whitening, store.source)
     save_vilbert(whole, target, facts, text_from=text)
-    draw_curve(trainer.history, target / "curve.png", ("words", "regions", "matching"),
-               ("random", "near"))  # fmt: skip
+    draw_curve(trainer.history, target / "curve.png",
+               ("words", "regions", "matching", "alignment", "agreement"),
+               ("random", "near", "graded", "blind"))  # fmt: skip
     (target / "README.md").write_text(model_card(target.name, facts, text), encoding="utf-8")
     return target
 
@@ -103,60 +109,100 @@ def gather(store: RegionStore, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(features), torch.from_numpy(boxes)
 
 
-def neighbours(teacher: str, captions: Sequence[Sequence[str]]) -> Tensor:
-    """The most similar photographs of each, by the mean vector of their captions."""
-    from captious.models import text_encoder
+class DevJudge:
+    """A network's scores on dev photographs.
 
-    encoder = text_encoder.load(teacher)
-    means = []
-    for some in track(captions, "comparing captions", unit="images"):
-        means.append(encoder.encode(list(some), encoder.layers).vectors.mean(0))
-    unit = torch.nn.functional.normalize(torch.stack(means), dim=1)
-    count = min(_NEAR, len(unit) - 1)
-    out = []
-    for begin in range(0, len(unit), 512):
-        cosine = unit[begin : begin + 512] @ unit.T
-        rows = torch.arange(len(cosine))
-        cosine[rows, rows + begin] = -2.0
-        out.append(cosine.topk(count, dim=1).indices)
-    return torch.cat(out)
+    ``random`` and ``near``: how often matching prefers the own caption to one of another, or of a
+    similar, photograph. ``graded``: tau-c of the mean F (last block, against the photograph's other
+    captions) with four grades: own caption, one of a similar photograph, of a less similar one, of
+    any; ``blind`` is the same with a blank photograph. ``select`` is what the best step is chosen
+    by.
+    """
 
-
-class MatchJudge:
-    """How often the own caption is preferred to a wrong one: a random, and a similar image's."""
-
-    def __init__(self, data: VilbertData, images: int = 300, seed: int = 0) -> None:
-        self.data = data
+    def __init__(
+        self, data: VilbertData, specials: Sequence[int], images: int = 200, seed: int = 0
+    ) -> None:
+        self.data, self.specials = data, torch.tensor(list(specials))
         draw = np.random.default_rng(seed)
         many = len(data.captions)
-        self.rows: list[tuple[int, list[tuple[int, ...]]]] = []
+        self.rows: list[tuple[int, list[Pieces], list[Pieces]]] = []
         for image in range(min(images, many)):
-            other = (image + 1 + int(draw.integers(many - 1))) % many
-            near = other
+            other, near, far = (
+                (image + 1 + int(k)) % many for k in draw.integers(many - 1, size=3)
+            )
             if data.near is not None:
-                near = int(data.near[image, int(draw.integers(min(5, data.near.shape[1])))])
-            self.rows.append((image, [self._one(draw, which) for which in (image, other, near)]))
+                last = data.near.shape[1]
+                near = int(data.near[image, int(draw.integers(min(5, last)))])
+                far = int(data.near[image, int(draw.integers(last // 2, last))])
+            order = draw.permutation(len(data.captions[image]))
+            own = [data.captions[image][k] for k in order]
+            wrong = [self._one(draw, which) for which in (near, far, other)]
+            self.rows.append((image, [own[0], *wrong], own[1:]))
 
-    def _one(self, draw: np.random.Generator, image: int) -> tuple[int, ...]:
+    def _one(self, draw: np.random.Generator, image: int) -> Pieces:
         some = self.data.captions[image]
         return some[int(draw.integers(len(some)))]
 
     def __call__(self, model: Vilbert, heads: Heads) -> dict[str, float]:
-        """Shares of right preferences; ``select`` is their mean."""
-        pairs = [(image, text) for image, texts in self.rows for text in texts]
-        value = match_scores(model, heads, self.data, pairs).reshape(-1, 3)
+        """All scores."""
+        pairs = [(image, text) for image, texts, _ in self.rows for text in texts]
+        value = match_scores(model, heads, self.data, pairs).reshape(-1, 4)
         out = {
-            "random": float((value[:, 0] > value[:, 1]).float().mean()),
-            "near": float((value[:, 0] > value[:, 2]).float().mean()),
+            "random": float((value[:, 0] > value[:, 3]).float().mean()),
+            "near": float((value[:, 0] > value[:, 1]).float().mean()),
+            "graded": self.graded(model, self.data),
+            "blind": self.graded(model, blinded(self.data)),
         }
-        return {**out, "select": (out["random"] + out["near"]) / 2}
+        return {**out, "select": out["random"] + out["near"] + 2 * out["graded"]}
+
+    def graded(self, model: Vilbert, data: VilbertData) -> float:
+        """Agreement of F with the grades."""
+        from scipy.stats import kendalltau
+
+        pairs = [(image, text) for image, some, refs in self.rows for text in (*some, *refs)]
+        found = iter(zip(pairs, text_states(model, data, pairs), strict=True))
+        value: list[float] = []
+        grade: list[int] = []
+        for _, some, refs in self.rows:
+            texts, states = zip(*(next(found) for _ in range(len(some) + len(refs))), strict=True)
+            block = torch.nn.utils.rnn.pad_sequence(list(states), batch_first=True)
+            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(t) for _, t in texts], True)
+            said = (ids != 0) & ~torch.isin(ids, self.specials)
+            a = torch.arange(len(some)).repeat_interleave(len(refs))
+            b = len(some) + torch.arange(len(refs)).repeat(len(some))
+            f = token_f(block[b], said[b], block[a], said[a])
+            value += f.reshape(len(some), -1).mean(1).tolist()
+            grade += range(len(some), 0, -1)
+        return float(kendalltau(value, grade, variant="c").statistic)
 
 
-def match_scores(
-    model: Vilbert, heads: Heads, data: VilbertData, pairs: Sequence[tuple[int, tuple[int, ...]]]
-) -> Tensor:
-    """How much each pair of image and caption belongs together (a difference of logits)."""
-    out = torch.empty(len(pairs))
+def blinded(data: VilbertData) -> VilbertData:
+    """The same captions with blank photographs."""
+    nothing = torch.zeros(data.features.shape[-1]) if data.blank is None else data.blank
+    count = len(data.features)
+    features = nothing.reshape(1, 1, -1).expand(count, 1, -1)
+    return replace(data, features=features, boxes=data.boxes[:, :1])
+
+
+def text_states(
+    model: Vilbert, data: VilbertData, pairs: Sequence[tuple[int, Pieces]]
+) -> list[Tensor]:
+    """Text states of the last block for each pair of image and caption."""
+    out = [torch.empty(0)] * len(pairs)
+    for some, ids, images in _batches(pairs):
+        mask = ids != 0
+        start = model.image_alone(data.features[images].float(), data.boxes[images], None)
+        text = model.text_alone(ids, mask, None)
+        *_, (states, _) = model.together(text, mask, start, None, last=model.config.blocks)
+        for at, row in zip(some, states, strict=True):
+            out[at] = row[: len(pairs[at][1])].clone()
+    return out
+
+
+def _batches(
+    pairs: Sequence[tuple[int, Pieces]],
+) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Pairs of like length together: their numbers, piece numbers, images."""
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at][1]))
     with torch.inference_mode():
         for begin in range(0, len(order), _AT_ONCE):
@@ -164,11 +210,18 @@ def match_scores(
             ids = torch.zeros(len(some), len(pairs[some[-1]][1]), dtype=torch.long)
             for row, at in enumerate(some):
                 ids[row, : len(pairs[at][1])] = torch.tensor(pairs[at][1])
-            images = torch.tensor([pairs[at][0] for at in some])
-            logits = heads.match(
-                model(ids, ids != 0, data.features[images].float(), data.boxes[images])
-            )
-            out[some] = logits[:, MATCH] - logits[:, 1 - MATCH]
+            yield some, ids, torch.tensor([pairs[at][0] for at in some])
+
+
+def match_scores(
+    model: Vilbert, heads: Heads, data: VilbertData, pairs: Sequence[tuple[int, Pieces]]
+) -> Tensor:
+    """How much each pair of image and caption belongs together (a difference of logits)."""
+    out = torch.empty(len(pairs))
+    for some, ids, images in _batches(pairs):
+        seen = model(ids, ids != 0, data.features[images].float(), data.boxes[images])
+        logits = heads.match(seen)
+        out[some] = logits[:, MATCH] - logits[:, 1 - MATCH]
     return out
 
 
