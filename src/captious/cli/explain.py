@@ -25,7 +25,7 @@ def add_parser(subs: Any) -> None:
         help="say why one caption got its score",
         description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
         "captious explain caps.json --refs refs.json --id 42 -m meteor; "
-        "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor",
+        "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor -o why.png",
     )
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
@@ -47,13 +47,18 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--metric", "-m", default="bleu", help="which metric (default: bleu)")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture here")
+    parser.add_argument(
+        "--output", "-o", "--svg", dest="output", type=Path, metavar="FILE",
+        help="write the picture here (.svg or .png)",
+    )  # fmt: skip
     _options.running(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Explain one caption."""
+    if args.output is not None and args.output.suffix.lower() not in (".svg", ".png"):
+        raise UsageError(f"{args.output}: pictures are written as .svg or .png")
     metric = registry.create(args.metric)
     missing = metric.missing()
     if missing:
@@ -62,12 +67,17 @@ def run(args: argparse.Namespace) -> int:
         samples, row = _chosen(args)
         samples = evidence.completed(samples, steps_for([metric]))
         found = metric.explain(samples[row], metric.prepare(samples))
-    if args.svg is not None:
+    if args.output is not None:
         if found.svg is None:
-            raise UsageError(f"{metric.name} explains in words only; it draws no picture")
-        with files.replacing(args.svg) as file:
-            file.write(found.svg)
-        _options.remark(f"wrote {args.svg}")
+            raise UsageError(f"{metric.name} explains this caption in words only, not as a picture")
+        if args.output.suffix.lower() == ".png":
+            from captious.report.raster import save_png
+
+            save_png(found.svg, args.output)
+        else:
+            with files.replacing(args.output) as file:
+                file.write(found.svg)
+        _options.remark(f"wrote {args.output}")
     if args.format == "json":
         sys.stdout.write(json.dumps(found.data, indent=1, ensure_ascii=False) + "\n")
     else:

@@ -7,14 +7,14 @@ that each attends to.
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from captious.errors import InputError
-from captious.evidence.images import data_uri, open_image
+from captious.evidence.images import data_uri
 from captious.types import Explanation, Floats, Sample
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _CELLS = 24
 _WIDTH = 420
 _SHOWN = 4
+_TEXTS = 5
+_LINE = 17
+_INKS = ("#b3005e", "#00598c", "#8a5a00", "#1d6b2f")  # dark enough for white letters
 
 
 def explain(
@@ -97,11 +100,10 @@ def _text(data: dict[str, Any]) -> str:
         f"caption: {data['caption']}",
     ]
     for one in data["regions"]:
-        words = ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])
         where = "" if one["box"] is None else f" at {one['box']}"
         lines.append(
             f"region {one['region']}{where}: candidate {one['candidate']:+.3f}, references "
-            f"{one['reference']:+.3f}; attends to {words}"
+            f"{one['reference']:+.3f}; attends to {_words(one)}"
         )
     return "\n".join(lines)
 
@@ -135,15 +137,30 @@ def svg(data: dict[str, Any]) -> str | None:
     width, height = data["size"]
     tall = round(_WIDTH * height / width)
     photo = data_uri(data["image"], 2 * _WIDTH)
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * _WIDTH + 30}" height="{tall + 150}" '
-        f'viewBox="0 0 {2 * _WIDTH + 30} {tall + 150}" font-family="sans-serif" font-size="12">',
-        f"<title>TIGEr {data['tiger']:.4f}</title>",
+    below = (
+        _wrapped("references", data["references"]),
+        _wrapped("candidate", [data["caption"]]) + [("#000", line) for line in _scores(data)],
+    )
+    whole = 2 * _WIDTH + 30
+    deep = tall + 54 + _LINE * max(map(len, below))
+    lines = [
+        (colour, f"region {one['region']}: the candidate attends to " + _words(one))
+        for colour, one in zip(_INKS, data["regions"], strict=False)
     ]
-    titles = (f"references (mean of {len(data['references'])})", "candidate")
+    high = deep + _LINE * len(lines) + 14
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{high}" '
+        f'viewBox="0 0 {whole} {high}" font-family="sans-serif" font-size="12">',
+        f"<title>TIGEr {data['tiger']:.4f}</title>",
+        f'<rect width="{whole}" height="{high}" fill="#fff"/>',
+    ]
+    titles = (f"what the references look at (mean of {len(data['references'])})",
+              "what the candidate looks at")  # fmt: skip
     for panel, (title, values) in enumerate(zip(titles, maps, strict=True)):
         left = 10 + panel * (_WIDTH + 10)
-        out.append(f'<g transform="translate({left},24)"><text y="-8">{title}</text>')
+        out.append(
+            f'<g transform="translate({left},24)"><text y="-8" font-weight="bold">{title}</text>'
+        )
         if photo:
             out.append(
                 f'<image width="{_WIDTH}" height="{tall}" href="{photo}" '
@@ -151,70 +168,75 @@ def svg(data: dict[str, Any]) -> str | None:
             )
         else:
             out.append(f'<rect width="{_WIDTH}" height="{tall}" fill="#888"/>')
-        cell_w, cell_h = _WIDTH / _CELLS, tall / _CELLS
-        for y in range(_CELLS):
-            for x in range(_CELLS):
-                red, green, blue = _colour(float(values[y, x]))
-                out.append(
-                    f'<rect x="{x * cell_w:.1f}" y="{y * cell_h:.1f}" width="{cell_w:.1f}" '
-                    f'height="{cell_h:.1f}" fill="rgb({red},{green},{blue})" fill-opacity=".45"/>'
-                )
-        side = "reference" if panel == 0 else "candidate"
-        for one in data["regions"]:
-            x1, y1, x2, y2 = (v * _WIDTH / width for v in one["box"])
-            out.append(
-                f'<rect x="{x1:.1f}" y="{y1:.1f}" width="{x2 - x1:.1f}" height="{y2 - y1:.1f}" '
-                'fill="none" stroke="#fff" stroke-width="1.5"/>'
-                f'<text x="{x1 + 3:.1f}" y="{y1 + 14:.1f}" fill="#fff" stroke="#000" '
-                f'stroke-width=".4">{one["region"]}: {one[side]:+.2f}</text>'
-            )
+        out += _heat_cells(values, tall)
+        out += _outlines(data, ("reference", "candidate")[panel], width)
+        for number, (ink, line) in enumerate(below[panel]):
+            out.append(f'<text y="{tall + 18 + _LINE * number}" fill="{ink}">{escape(line)}</text>')
         out.append("</g>")
-    lines = [
-        f"{data['caption']}   TIGEr {data['tiger']:.3f}  RRS {data['rrs']:.3f}  WDS "
-        f"{data['wds']:.3f}"
-    ]
-    lines += [
-        f"region {one['region']} attends to "
-        + ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])
-        for one in data["regions"]
-    ]
-    for number, line in enumerate(lines):
-        out.append(f'<text x="10" y="{tall + 46 + 18 * number}">{escape(line)}</text>')
+    for number, (ink, line) in enumerate(lines):
+        y = deep + _LINE * number
+        out.append(f'<rect x="10" y="{y - 10}" width="10" height="10" fill="{ink}"/>')
+        out.append(f'<text x="26" y="{y}">{escape(line)}</text>')
     out.append("</svg>")
     return "\n".join(out)
 
 
-def png(data: dict[str, Any], target: Path | str) -> Path:
-    """The same picture as PNG."""
-    from PIL import Image, ImageDraw
+def _heat_cells(values: Floats, tall: int) -> list[str]:
+    cell_w, cell_h = _WIDTH / _CELLS, tall / _CELLS
+    out = []
+    for (y, x), value in np.ndenumerate(values):
+        red, green, blue = _colour(float(value))
+        out.append(
+            f'<rect x="{x * cell_w:.1f}" y="{y * cell_h:.1f}" width="{cell_w:.1f}" '
+            f'height="{cell_h:.1f}" fill="rgb({red},{green},{blue})" fill-opacity=".45"/>'
+        )
+    return out
 
-    maps = heat(data)
-    if maps is None:
-        raise InputError("without boxes there is nothing to draw")
-    width, height = data["size"]
-    tall = round(_WIDTH * height / width)
-    canvas = Image.new("RGB", (2 * _WIDTH + 30, tall + 150), "white")
-    draw = ImageDraw.Draw(canvas)
-    try:
-        photo = open_image(data["image"]).resize((_WIDTH, tall))
-    except InputError:
-        photo = Image.new("RGB", (_WIDTH, tall), "#888888")  # features alone: no photograph here
-    for panel, values in enumerate(maps):
-        pixels = np.array([[_colour(float(v)) for v in row] for row in values], np.uint8)
-        overlay = Image.fromarray(pixels).resize((_WIDTH, tall), Image.Resampling.BILINEAR)
-        left = 10 + panel * (_WIDTH + 10)
-        canvas.paste(Image.blend(photo, overlay, 0.45), (left, 24))
-        draw.text((left, 6), ("references", "candidate")[panel], fill="black")
-        side = ("reference", "candidate")[panel]
-        for one in data["regions"]:
-            x1, y1, x2, y2 = (v * _WIDTH / width for v in one["box"])
-            draw.rectangle((left + x1, 24 + y1, left + x2, 24 + y2), outline="white")
-            draw.text((left + x1 + 3, 26 + y1), f"{one['region']}: {one[side]:+.2f}", fill="white")
-    for number, line in enumerate(_text(data).splitlines()):
-        draw.text((10, tall + 34 + 16 * number), line, fill="black")
-    target = Path(target)
-    canvas.save(target, format="PNG")
-    return target
+
+def _outlines(data: dict[str, Any], side: str, width: int) -> list[str]:
+    """The regions of the list: outlined twice and labelled on a plate, to be seen on any ground."""
+    out: list[str] = []
+    labels: list[str] = []
+    plates: list[tuple[float, float]] = []
+    for number, (ink, one) in enumerate(zip(_INKS, data["regions"], strict=False)):
+        x1, y1, x2, y2 = (v * _WIDTH / width for v in one["box"])
+        # Regions often share a corner: each is drawn, and labelled, a little further inside.
+        inset = 1.5 + 3 * number
+        box = (
+            f'x="{x1 + inset:.1f}" y="{y1 + inset:.1f}" width="{x2 - x1 - 2 * inset:.1f}" '
+            f'height="{y2 - y1 - 2 * inset:.1f}" fill="none"'
+        )
+        out.append(f'<rect {box} stroke="#fff" stroke-width="4"/>')
+        out.append(f'<rect {box} stroke="{ink}" stroke-width="2"/>')
+        label = f"{one['region']}: {one[side]:+.2f}"
+        x, y = x1 + inset, y1 + inset
+        while any(abs(x - px) < 70 and abs(y - py) < _LINE for px, py in plates):
+            y += _LINE
+        plates.append((x, y))
+        labels.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="68" height="{_LINE - 1}" fill="{ink}"/>'
+            f'<text x="{x + 4:.1f}" y="{y + 12:.1f}" fill="#fff" font-weight="bold" '
+            f'font-size="11">{label}</text>'
+        )
+    return out + labels
+
+
+def _scores(data: dict[str, Any]) -> list[str]:
+    return [f"TIGEr {data['tiger']:.3f}   RRS {data['rrs']:.3f}   WDS {data['wds']:.3f}"]
+
+
+def _words(one: dict[str, Any]) -> str:
+    return ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])
+
+
+def _wrapped(what: str, texts: list[str]) -> list[tuple[str, str]]:
+    """Lines of text with their colour, no wider than a panel."""
+    lines = [("#666", f"{what}:")]
+    for text in texts[:_TEXTS]:
+        lines += [("#000", line) for line in textwrap.wrap(text, 64) or ["(empty)"]]
+    if len(texts) > _TEXTS:
+        lines.append(("#666", f"and {len(texts) - _TEXTS} more"))
+    return lines
 
 
 def _colour(value: float) -> tuple[int, int, int]:

@@ -1,0 +1,105 @@
+"""Pictures of explanations: every metric that draws one gives SVG and PNG through the CLI."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import captious
+from captious.cli import main
+from captious.errors import InputError
+from captious.report.raster import save_png
+
+PHOTOS = Path(captious.__file__).parent / "demo/photos"
+PAINT = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">{}</svg>'
+
+
+def pixels(path: Path) -> np.ndarray:
+    from PIL import Image
+
+    return np.asarray(Image.open(path).convert("RGB")).astype(int)
+
+
+def painted(tmp_path: Path, inside: str) -> np.ndarray:
+    save_png(PAINT.format(inside), tmp_path / "x.png", scale=1)
+    found = pixels(tmp_path / "x.png")
+    assert found.shape == (20, 40, 3)
+    return found
+
+
+def test_shapes_are_where_the_svg_says(tmp_path):
+    found = painted(
+        tmp_path,
+        '<rect width="40" height="20" fill="white"/><g transform="translate(10,5)">'
+        '<rect x="2" y="1" width="8" height="6" fill="rgb(255,0,0)"/></g>'
+        '<rect x="30" y="2" width="6" height="6" fill="#0000ff" fill-opacity=".5"/>',
+    )
+    red = (np.abs(found - [255, 0, 0]).sum(2) == 0).nonzero()
+    assert (red[0].min(), red[0].max(), red[1].min(), red[1].max()) == (6, 11, 12, 19)
+    assert np.abs(found[5, 33] - [127, 127, 255]).max() <= 2
+    assert found[15, 5].tolist() == [255, 255, 255]
+
+
+def test_later_elements_lie_above_and_use_repeats(tmp_path):
+    found = painted(
+        tmp_path,
+        '<defs><rect id="a" width="10" height="10" fill="hsl(120,100%,50%)"/></defs>'
+        '<rect width="40" height="20" fill="black"/><use href="#a"/>'
+        '<g transform="translate(20,0)"><use href="#a"/></g>'
+        '<rect width="5" height="5" fill="red"/>',
+    )
+    assert found[2, 2].tolist() == [255, 0, 0]
+    assert found[8, 8].tolist() == found[8, 28].tolist() == [0, 255, 0]
+    assert found[8, 15].tolist() == [0, 0, 0]
+
+
+def test_paths_lines_and_text_leave_ink(tmp_path):
+    for inside in (
+        '<path d="M2,2 C10,2 10,18 38,18" fill="none" stroke="black" stroke-width="2"/>',
+        '<path d="M10,10 l-7,-3.5 v7 z" fill="black"/>',
+        '<path d="M2,2 Q10,2 20,18" fill="none" stroke="black"/>',
+        '<line x1="2" y1="2" x2="38" y2="18" stroke="black"/>',
+        '<text x="20" y="15" text-anchor="middle">dog $5</text>',
+        '<rect x="3" y="3" width="20" height="12" rx="4" fill="black"/>',
+    ):
+        assert painted(tmp_path, inside).min() < 90, inside
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<circle r='3'/>",
+        "<path d='M1,1 A3,3 0 0 1 2,2'/>",
+        "<g transform='scale(2)'/>",
+        "<image href='http://x/y.png'/>",
+    ],
+)
+def test_what_it_does_not_know_is_refused(tmp_path, inside):
+    with pytest.raises(InputError, match="PNG"):
+        save_png(PAINT.format(inside), tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize("metric", ["spice", "wmd", "tiger"])
+def test_every_drawing_metric_writes_both_kinds(metric, tmp_path, cache, capsys):
+    pytest.importorskip("torch")
+    sentence = ["-c", "a cat looks to the left", "-R", "a tabby cat with green eyes"]
+    for name in ("why.svg", "why.png"):
+        args = ["explain", "-m", metric, *sentence, "--image", str(PHOTOS / "cat.jpg")]
+        assert main([*args, "-o", str(tmp_path / name), "-q"]) == 0
+    capsys.readouterr()
+    text = (tmp_path / "why.svg").read_text("utf-8")
+    assert text.startswith("<svg")
+    size = struct.unpack(">II", (tmp_path / "why.png").read_bytes()[16:24])
+    wide = text.partition('width="')[2].partition('"')[0]
+    assert abs(size[0] - 2 * float(wide)) <= 2
+    assert pixels(tmp_path / "why.png").std() > 5
+
+
+def test_other_endings_are_refused_before_any_work(tmp_path, capsys):
+    args = ["explain", "-m", "meteor", "-c", "a", "-R", "a", "-o", str(tmp_path / "x.gif")]
+    assert main(args) == 2
+    assert ".svg or .png" in capsys.readouterr().err
