@@ -30,10 +30,17 @@ from torch.nn import functional as F
 
 from captious.errors import InputError, UsageError
 from captious.models.train.scan import Whitening, correlation_loss, relevance
-from captious.models.train.vilbert_objectives import alignment_loss, calm_start, token_f
+from captious.models.train.vilbert_objectives import (
+    alignment_loss,
+    calm_start,
+    preference_loss,
+    sharpen,
+    token_f,
+)
 from captious.models.vilbert import CoAttention, Output, Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
+from captious.progress import track
 
 COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
@@ -49,6 +56,7 @@ class VilbertOptions:
     """What a run is made of; saved beside the checkpoint and shown on the model card."""
 
     steps: int = 1600
+    align_steps: int = 300
     images: int = 32
     learning_rate: float = 5e-4
     text_rate: float = 5e-5
@@ -63,6 +71,7 @@ class VilbertOptions:
     matching: float = 1.0
     alignment: float = 0.5
     agreement: float = 2.0
+    preference: float = 1.0
     whitened: int = 512
     frozen_layers: int = 4
     longest: int = 22
@@ -316,19 +325,55 @@ class VilbertTrainer:
         belongs = F.cross_entropy(
             logits, torch.where(right, MATCH, 1 - MATCH), torch.tensor([2.0, 1.0]), reduction="none"
         )
-        agreement = zero
+        agreement, preference = zero, zero
         counted, *said = batch["words"].chunk(4)
         for states in out.text:
             reference, *captions = states.chunk(4)
-            values = [token_f(reference, counted, *one) for one in zip(captions, said, strict=True)]
-            agreement = agreement + correlation_loss(torch.stack(values, 1), batch["relevance"])
+            values = torch.stack(
+                [token_f(reference, counted, *one) for one in zip(captions, said, strict=True)], 1
+            )
+            agreement = agreement + correlation_loss(values, batch["relevance"])
+            preference = preference + preference_loss(values[:, 0], values[:, 1:])
         return {
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
             "matching": (belongs * there).sum() / there.sum().clamp(min=1),
             "alignment": aligned,
             "agreement": agreement / len(out.text),
+            "preference": preference / len(out.text),
         }
+
+    def align(self) -> None:
+        """Before the first step: the first block's queries and keys learn what belongs together.
+
+        These steps cost little, because nothing behind the attention is computed.
+        """
+        o, data = self.options, self.data
+        attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
+        modules = (self.model.v_embeddings, attention.query2, attention.key1)
+        parameters = [p for one in modules for p in one.parameters()]
+        optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
+        self.model.train()
+        for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
+            for group in optimizer.param_groups:
+                group["lr"] = 2 * o.learning_rate * min(1.0, (step + 1) / 30)
+            rows = self.draw.choice(
+                len(data.captions), min(3 * o.images, len(data.captions)), False
+            )
+            picks = self._any_caption(rows.tolist())
+            texts = [self._cut(data.captions[i][k]) for i, k in zip(rows, picks, strict=True)]
+            ids = torch.from_numpy(_padded(texts))
+            images, keep = torch.from_numpy(rows), self._regions_kept(data.features.shape[1])
+            with torch.no_grad():
+                words = self.model.text_alone(ids, ids != 0, None)
+            seen = data.features[images][:, keep].float(), data.boxes[images][:, keep]
+            regions = self.model.v_embeddings(*seen)
+            loss = alignment_loss(attention.query2(words), ids != 0, attention.key1(regions))
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+        if o.align_steps:
+            sharpen(self.model, words[ids != 0], regions.detach())
 
     def run(
         self,
@@ -341,6 +386,8 @@ class VilbertTrainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         sums: dict[str, float] = {}
         began, since, done = time.monotonic(), 0, 0
+        if self.step == 0:
+            self.align()
         while self.step < o.steps and (stop_after is None or done < stop_after):
             self.model.train()
             self.heads.train()

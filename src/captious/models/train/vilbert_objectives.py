@@ -5,6 +5,8 @@
   too few for the attention to find out by itself what it should look at.
 * *Agreement*: the score itself. F between a reference and a caption, both read with the photograph,
   has to correlate with how relevant a teacher finds the caption for the photograph.
+* *Preference*: F of the photograph's own caption has to be above F of wrong ones. Words alone
+  settle much of the agreement; a similar photograph's caption can only be told by looking.
 
 :func:`calm_start` makes new blocks harmless at the start, so that a pretrained text stream behind
 them reads what it is used to.
@@ -51,6 +53,33 @@ def alignment_loss(
     return (F.cross_entropy(value, own) + F.cross_entropy(value.T, own)) / 2
 
 
+def preference_loss(own: Tensor, wrong: Tensor, temperature: float = 0.05) -> Tensor:
+    """Cross entropy of the own caption among the wrong ones ``[b, k]``."""
+    value = torch.cat([own[:, None], wrong], 1) / temperature
+    return F.cross_entropy(value, torch.zeros(len(value), dtype=torch.long))
+
+
+def sharpen(model: Vilbert, words: Tensor, regions: Tensor, scale: float = 20.0) -> None:
+    """Let the attention of the blocks begin where alignment has led the first one.
+
+    Alignment learns directions (cosines) only. Here queries and keys get the length at which a
+    cosine of 1 is ``scale`` in the softmax, and later blocks take over those of the first.
+    """
+    first = cast(CoAttention, model.encoder.c_layer[0])
+    own = first.biattention
+    with torch.no_grad():
+        length = own.query2(words).norm(dim=-1).mean() * own.key1(regions).norm(dim=-1).mean()
+        wanted = scale * first.heads * (own.query2.out_features / first.heads) ** 0.5
+        factor = (wanted / length).sqrt()
+        for layer in (own.query2, own.key1):
+            layer.weight.mul_(factor)
+            layer.bias.mul_(factor)
+    for module in model.encoder.c_layer[1:]:
+        block = cast(CoAttention, module).biattention
+        block.query2.load_state_dict(own.query2.state_dict())
+        block.key1.load_state_dict(own.key1.state_dict())
+
+
 def calm_start(model: Vilbert, ids: Tensor) -> None:
     """Blocks that add nothing yet and keep the spread of the states that pass through them.
 
@@ -74,3 +103,4 @@ def calm_start(model: Vilbert, ids: Tensor) -> None:
             nn.init.constant_(norm.weight, spread)
         for dense in (block.biOutput.dense2, block.t_output.dense):
             nn.init.zeros_(dense.weight)
+            nn.init.zeros_(dense.bias)

@@ -30,6 +30,7 @@ from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
 from captious.models.vilbert_load import save_vilbert, text_encoder_state
 from captious.progress import track
+from captious.types import Floats
 
 Pieces = tuple[int, ...]
 _NEAR = 20
@@ -84,8 +85,8 @@ def train(
     whole = folded(trainer.model, whitening, store.source)
     save_vilbert(whole, target, facts, text_from=text)
     draw_curve(trainer.history, target / "curve.png",
-               ("words", "regions", "matching", "alignment", "agreement"),
-               ("random", "near", "graded", "blind"))  # fmt: skip
+               ("words", "regions", "matching", "alignment", "agreement", "preference"),
+               ("random", "near", "graded", "preferred", "blind"))  # fmt: skip
     (target / "README.md").write_text(model_card(target.name, facts, text), encoding="utf-8")
     return target
 
@@ -115,8 +116,8 @@ class DevJudge:
     ``random`` and ``near``: how often matching prefers the own caption to one of another, or of a
     similar, photograph. ``graded``: tau-c of the mean F (last block, against the photograph's other
     captions) with four grades: own caption, one of a similar photograph, of a less similar one, of
-    any; ``blind`` is the same with a blank photograph. ``select`` is what the best step is chosen
-    by.
+    any. ``preferred``: how often F is higher for the own caption than for the similar one's;
+    ``blind`` is the same with a blank photograph. ``select`` is what the best step is chosen by.
     """
 
     def __init__(
@@ -145,24 +146,28 @@ class DevJudge:
 
     def __call__(self, model: Vilbert, heads: Heads) -> dict[str, float]:
         """All scores."""
+        from scipy.stats import kendalltau
+
         pairs = [(image, text) for image, texts, _ in self.rows for text in texts]
         value = match_scores(model, heads, self.data, pairs).reshape(-1, 4)
         out = {
             "random": float((value[:, 0] > value[:, 3]).float().mean()),
             "near": float((value[:, 0] > value[:, 1]).float().mean()),
-            "graded": self.graded(model, self.data),
-            "blind": self.graded(model, blinded(self.data)),
         }
-        return {**out, "select": out["random"] + out["near"] + 2 * out["graded"]}
+        f = self.scores(model, self.data)
+        out["graded"] = float(
+            kendalltau(f.flatten(), np.tile([4, 3, 2, 1], len(f)), variant="c").statistic
+        )
+        out["preferred"] = float((f[:, 0] > f[:, 1]).mean())
+        f = self.scores(model, blinded(self.data))
+        out["blind"] = float((f[:, 0] > f[:, 1]).mean())
+        return {**out, "select": sum(out.values()) - out["blind"]}
 
-    def graded(self, model: Vilbert, data: VilbertData) -> float:
-        """Agreement of F with the grades."""
-        from scipy.stats import kendalltau
-
+    def scores(self, model: Vilbert, data: VilbertData) -> Floats:
+        """Mean F of the four captions of each photograph."""
         pairs = [(image, text) for image, some, refs in self.rows for text in (*some, *refs)]
         found = iter(zip(pairs, text_states(model, data, pairs), strict=True))
-        value: list[float] = []
-        grade: list[int] = []
+        value = []
         for _, some, refs in self.rows:
             texts, states = zip(*(next(found) for _ in range(len(some) + len(refs))), strict=True)
             block = torch.nn.utils.rnn.pad_sequence(list(states), batch_first=True)
@@ -171,9 +176,8 @@ class DevJudge:
             a = torch.arange(len(some)).repeat_interleave(len(refs))
             b = len(some) + torch.arange(len(refs)).repeat(len(some))
             f = token_f(block[b], said[b], block[a], said[a])
-            value += f.reshape(len(some), -1).mean(1).tolist()
-            grade += range(len(some), 0, -1)
-        return float(kendalltau(value, grade, variant="c").statistic)
+            value.append(f.reshape(len(some), -1).mean(1).tolist())
+        return np.array(value)
 
 
 def blinded(data: VilbertData) -> VilbertData:
