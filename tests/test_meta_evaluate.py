@@ -296,6 +296,26 @@ def test_scores_are_kept_and_read_back(rated, cache):
     assert len(other["rouge_l"].values) == 30
 
 
+def test_kept_scores_know_the_code_and_the_files_they_depend_on(tmp_path, cache, monkeypatch):
+    from captious.meta import scoring
+    from captious.metrics.bleu import Bleu
+    from captious.metrics.meteor import Meteor
+
+    names = {p.name for p in scoring._imported("captious.metrics.tiger")}
+    assert {"tiger.py", "scan.py", "base.py", "region_source.py", "extract.py"} <= names
+    assert "meteor.py" not in names
+    assert scoring._code(Bleu()) != scoring._code(Meteor())
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "model.bin").write_bytes(b"one")
+    monkeypatch.setattr(Bleu, "assets", property(lambda self: ("x",)))
+    monkeypatch.setattr(scoring.assets, "resolve", lambda name, wanted_by: weights)
+    before = scoring._path(Bleu(), "bleu", "data")
+    assert scoring._path(Bleu(), "bleu", "data") == before
+    (weights / "model.bin").write_bytes(b"other")  # the folder itself does not change
+    assert scoring._path(Bleu(), "bleu", "data") != before
+
+
 def test_parameters_are_part_of_the_column_name(rated, cache):
     found = Scorer(["cider_d", "cider_d(by=row)"], store=False)(rated.samples)
     assert list(found) == ["cider_d", "cider_d(by='row')"]

@@ -163,10 +163,38 @@ def found(tmp_path, cache):
 
 
 def test_splits_cover_every_caption_once(found):
-    for split in (diagnostics.by_length(found), diagnostics.by_judges(found)):
+    for split in (
+        diagnostics.by_length(found),
+        diagnostics.by_judges(found),
+        diagnostics.by_error(found),
+    ):
         assert np.sum(list(split.values()), axis=0).tolist() == [1] * 90
         table = diagnostics.within(found, split)
         assert set(table) == set(found.scores)
+
+
+def test_kinds_of_error(tmp_path, cache):
+    from captious.meta.sets import own
+
+    said = {
+        "a dog runs": "none of these",  # a puppy is of the same kind
+        "Three puppies, sleeping": "other actions",
+        "two cars": "other objects",
+        "two horses sitting": "none of these",
+        "five": "other numbers",
+        "white": "other colours",
+        "nothing": "none of these",
+    }
+    lines = ["caption,rating,image,ref_1"]
+    lines += [f'"{c}",{n},i{n},two black puppy sitting' for n, c in enumerate(said, 1)]
+    (tmp_path / "mine.csv").write_text("\n".join(lines))
+    judged = own.load(tmp_path / "mine.csv")
+    chosen = protocols.get("tau-b-mean", "mine.csv")
+    split = diagnostics.by_error(
+        evaluate(judged, chosen, Scorer(["rouge_l"], store=False), resamples=0)
+    )
+    for row, kind in enumerate(said.values()):
+        assert [name for name, inside in split.items() if inside[row]] == [kind], row
 
 
 def test_correlations_and_tree(found):
@@ -205,6 +233,74 @@ def test_saturation(cache):
     )
     assert found.above_human == {"good": 1.0, "bad": 0.0}
     assert found.means["good"] == 1.0
+
+
+# -- work ahead, and what is left out --------------------------- ---
+
+
+def test_tasks_gather_protocols_that_share_their_captions():
+    from captious.meta import jobs
+
+    pairs = [
+        ("bleu", "flickr8k-expert/tau-c-pooled"),
+        ("bleu", "flickr8k-expert/rho-pooled"),
+        ("bleu", "flickr8k-expert/rho-pooled"),
+        ("bleu", "pascal50s/half-1drawn"),
+        ("bleu", "pascal50s/half-10drawn"),
+        ("spice", "pascal50s/half-10drawn"),
+    ]
+    found = jobs.tasks(pairs, [(("beyond", "robustness"), "bleu")])
+    assert found[0].spec == "spice"
+    both = [t for t in found if len(t.protocols) == 2]
+    assert [t.protocols for t in both] == [
+        ("flickr8k-expert/tau-c-pooled", "flickr8k-expert/rho-pooled")
+    ]
+    assert len(found) == 5
+    assert sum(t.analysis is not None for t in found) == 1
+
+
+def test_other_processes_give_the_same_evaluations(shared, cache):
+    from captious.meta import jobs
+
+    name = "flickr8k-expert/tau-c-pooled"
+    alone = reproduce.Bench(shared / "data", resamples=50, store=False).result("rouge_l", name)
+    bench = reproduce.Bench(shared / "data", resamples=50)
+    said = []
+    jobs.ahead(bench, [jobs.Task("rouge_l", (name,)), jobs.Task("bleu", (name,))], 2, said.append)
+    assert said[-1] == "scored 2 of 2"
+    assert bench._results["rouge_l", name].results == alone.results
+    np.testing.assert_array_equal(
+        bench.result("rouge_l", name).scores["rouge_l"], alone.scores["rouge_l"]
+    )
+    assert len(list((cache.cache_dir / "meta").glob("*.npz"))) == 2
+    assert (
+        bench.result("rouge_l", name).judged.samples.captions() == alone.judged.samples.captions()
+    )
+
+
+def test_what_is_left_out_keeps_its_row(shared, cache):
+    bench = reproduce.Bench(shared / "data", resamples=0, skip=("bleu@flickr8k-expert", "rouge_l"))
+    found = bench.result("bleu", "flickr8k-expert/tau-c-pooled")
+    assert [r.metric for r in found.results] == ["bleu_1", "bleu_2", "bleu_3", "bleu_4"]
+    assert {r.reason for r in found.results} == {reproduce.SKIPPED}
+    specs, why = analyses.wanted(bench, ("bleu", "rouge_l"))
+    assert specs == ["bleu"]
+    assert why == {"rouge_l": reproduce.SKIPPED}
+    assert cli.main(["reproduce", "all", "--skip", "blue", "--data", str(shared / "data")]) == 2
+
+
+def test_the_page_demands_every_metric_and_our_own_join_no_table_of_48_references(shared):
+    from captious.meta import results
+
+    bench = reproduce.Bench(shared / "data", resamples=0)
+    found = results.demands(bench)
+    specs, _ = analyses.usable()
+    asked = {(t.spec, p) for t in found for p in t.protocols}
+    for protocol in (*results.EXPERT, *results.CROWD, *results.PAIRS):
+        assert {s for s, p in asked if p == protocol} >= set(specs)
+    assert ("bertscore(layer=3)", "flickr8k-expert/tau-b-mean") in asked or "bertscore" not in specs
+    assert ("unigram_tbr", "pascal50s/half-48drawn") not in asked
+    assert ("rouge_l", "pascal50s/half-48drawn") in asked
 
 
 @pytest.mark.full

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from captious import registry, settings
 from captious.cli import _options
 from captious.cli.meta import add_places
 from captious.errors import UsageError
@@ -40,6 +41,20 @@ def add_parser(subs: Any) -> None:
         metavar="N",
         help="bootstrap draws and permutations of `all` (default: 1000)",
     )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes that score side by side for `all` (default: one per core)",
+    )
+    parser.add_argument(
+        "--skip",
+        nargs="+",
+        default=[],
+        metavar="METRIC[@SET]",
+        help="leave a metric out, everywhere or on one judgement set (its row stays, empty), "
+        "e.g. vilbertscore@flickr8k-cf",
+    )
     parser.add_argument("--format", "-f", choices=["text", "markdown"], default=None)
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves of a figure")
     parser.add_argument(
@@ -72,12 +87,19 @@ def run(args: argparse.Namespace) -> int:
             extras=not args.only,
             resamples=args.trials if args.paper == "all" else 0,
             store=not args.no_store,
+            skip=_skipped(args.skip),
         )
         if args.paper == "all":
             from captious.meta import results
 
             path = args.output or Path("docs/results.md")
-            results.write(bench, path, args.trials, None if args.quiet else _options.remark)
+            results.write(
+                bench,
+                path,
+                args.trials,
+                None if args.quiet else _options.remark,
+                settings.get().threads if args.jobs is None else args.jobs,
+            )
             return 0
         wanted = [(p, t) for p, t in known if p == args.paper and args.table in (None, t)]
         if not wanted:
@@ -103,3 +125,15 @@ def run(args: argparse.Namespace) -> int:
         with files.replacing(args.output) as file:
             file.write(text)
     return 0
+
+
+def _skipped(texts: list[str]) -> tuple[str, ...]:
+    """Check what --skip names: a wrong name would leave nothing out and say nothing."""
+    from captious.meta import sets
+
+    for text in texts:
+        metric, _, name = text.partition("@")
+        registry.load(metric)
+        if name:
+            sets.card(name)
+    return tuple(texts)

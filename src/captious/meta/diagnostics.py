@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from captious.meta import agreement
+from captious.meta import agreement, robustness
 from captious.meta.evaluate import Evaluation, mean_rating
 from captious.meta.judgements import Pairs, Ratings
 from captious.meta.scoring import Scorer
@@ -54,6 +54,44 @@ def by_judges(found: Evaluation) -> Split:
         return {}
     spread = np.nanmax(table, axis=1) - np.nanmin(table, axis=1)
     return {"judges agree": spread == 0, "one apart": spread == 1, "further apart": spread > 1}
+
+
+def by_error(found: Evaluation) -> Split:
+    """Split ratings by what a caption says that no reference says, by our word lists.
+
+    A caption is in the first part that fits: it names things, and the references name things, but
+    none of the same kind (a dog for a puppy is no error); likewise actions, numbers, colours. The
+    last part holds captions in which the lists see nothing wrong.
+    """
+    if isinstance(found.judged.judged, Pairs):
+        return {}
+    kinds = {
+        "other objects": {w: str(n) for n, line in enumerate(robustness.OBJECTS) for w in line},
+        "other actions": {w: w for w in robustness.ACTIONS},
+        "other numbers": {w: w for w in robustness.NUMBERS},
+        "other colours": {w: w for w in robustness.COLOURS},
+    }
+    samples = found.judged.samples
+    out = {name: np.zeros(len(samples), bool) for name in (*kinds, "none of these")}
+    for row, (mine, theirs) in enumerate(
+        zip(samples.captions(), samples.references(), strict=True)
+    ):
+        said, known = _words(mine), _words(" ".join(theirs))
+        for name, words in kinds.items():
+            here = {words[w] for w in said if w in words}
+            there = {words[w] for w in known if w in words}
+            if here and there and not here & there:
+                out[name][row] = True
+                break
+        else:
+            out["none of these"][row] = True
+    return {name: inside for name, inside in out.items() if inside.any()}
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text, plurals in -s also without it."""
+    found = {w.strip(".,;:!?\"'()") for w in text.lower().split()}
+    return found | {w[:-1] for w in found if w.endswith("s")}
 
 
 def within(found: Evaluation, split: Split) -> dict[str, dict[str, float]]:
@@ -124,6 +162,7 @@ def render(found: Evaluation, format: str = "text") -> str:
     for title, split in (
         ("by caption length", by_length(found)),
         ("by agreement of the judges", by_judges(found)),
+        ("by kind of error", by_error(found)),
     ):
         if not split:
             continue

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from captious import registry
+from captious import registry, settings
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.meta import protocols, sets
-from captious.meta.evaluate import Evaluation, evaluate
+from captious.meta.evaluate import Evaluation, Result, evaluate
 from captious.meta.judgements import JudgementSet
 from captious.meta.papers import TABLES, Choice, PaperTable, reported
 from captious.meta.scoring import Scorer
@@ -21,6 +21,7 @@ from captious.meta.tables import grid, short
 from captious.types import CaptionSet, Floats
 
 EXTRAS = "not in the paper"
+SKIPPED = "left out of this run (--skip)"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Bench:
         extras: whether registered metrics that a paper does not have join its tables.
         resamples: bootstrap draws.
         store: whether scores are kept in the cache folder.
+        skip: metrics to leave out (``vilbertscore``), or on one set (``vilbertscore@flickr8k-cf``).
     """
 
     root: Path
@@ -74,9 +76,30 @@ class Bench:
     extras: bool = True
     resamples: int = 1000
     store: bool = True
+    skip: tuple[str, ...] = ()
     _sets: dict[str, JudgementSet] = field(default_factory=dict)
     _results: dict[tuple[str, str], Evaluation] = field(default_factory=dict)
     _scorers: dict[str, Scorer] = field(default_factory=dict)
+
+    def fresh(self) -> Bench:
+        """Return the same bench with nothing read or computed, for another process."""
+        return Bench(self.root, self.objects, self.extras, self.resamples, self.store, self.skip)
+
+    def keep(
+        self, spec: str, protocol: str, results: tuple[Result, ...], scores: dict[str, Floats]
+    ) -> None:
+        """Take an evaluation that another process made."""
+        chosen = protocols.get(protocol)
+        judged = self.judged(chosen.set)
+        judged = judged.without_own() if chosen.drop_own else judged
+        self._results[spec, protocol] = Evaluation(
+            judged, chosen, results, scores, settings.get().seed, self.resamples
+        )
+
+    def skipped(self, spec: str, set_name: str) -> bool:
+        """Say whether a metric was asked to be left out."""
+        name = spec.partition("(")[0]
+        return name in self.skip or f"{name}@{set_name}" in self.skip
 
     def judged(self, name: str) -> JudgementSet:
         """Return a judgement set, read once."""
@@ -96,10 +119,17 @@ class Bench:
         key = (spec, protocol)
         if key not in self._results:
             chosen = protocols.get(protocol)
+            if self.skipped(spec, chosen.set):
+                return self._left_out(spec, chosen)
             self._results[key] = evaluate(
                 self.judged(chosen.set), chosen, self.scorer(spec), resamples=self.resamples
             )
         return self._results[key]
+
+    def _left_out(self, spec: str, protocol: protocols.Protocol) -> Evaluation:
+        names = [n for *_, some in self.scorer(spec).steps for n in some]
+        empty = tuple(Result(n, float("nan"), reason=SKIPPED) for n in names)
+        return Evaluation(self.judged(protocol.set), protocol, empty, {}, 0, self.resamples)
 
     def columns(
         self, specs: Iterable[str], samples: CaptionSet, why: dict[str, str]
@@ -180,14 +210,14 @@ def find(paper: str, name: str) -> PaperTable:
     )
 
 
-def fill(table: PaperTable, bench: Bench) -> Filled:
-    """Compute what can be computed of a table."""
-    printed: dict[str, Any] = reported()[table.paper][table.key]
-    rows: dict[str, list[Cell]] = {}
-    used: dict[str, str] = {}
-    notes: dict[str, str] = {}
+def chosen_rows(table: PaperTable, bench: Bench, notes: dict[str, str]) -> dict[str, Choice | None]:
+    """Return what computes each row of a table, our other metrics behind the paper's.
+
+    These join where the references are those of the set: a table with 48 references would take
+    longer for them than for all the paper's own rows.
+    """
     chosen: dict[str, Choice | None] = {}
-    for label in printed:
+    for label in reported()[table.paper][table.key]:
         choices = table.rows.get(label, "no metric of captious stands for this row")
         if isinstance(choices, str):
             chosen[label], notes[label] = None, choices
@@ -195,17 +225,28 @@ def fill(table: PaperTable, bench: Bench) -> Filled:
         chosen[label], why = choose(choices)
         choice = chosen[label]
         notes[label] = short(why) if choice is None else choice.note
+    used = [protocols.get(c.protocol) for c in table.columns if c.protocol]
+    if bench.extras and used and all(p.references is None for p in used):
+        taken = {c.spec.partition("(")[0] for c in chosen.values() if c is not None}
+        for name in registry.names():
+            if name not in taken:
+                column = registry.load(name).columns[0].name
+                label = f"+ {column}"
+                chosen[label], why = choose((Choice(name, column),))
+                notes[label] = EXTRAS if chosen[label] is not None else short(why)
+    return chosen
+
+
+def fill(table: PaperTable, bench: Bench) -> Filled:
+    """Compute what can be computed of a table."""
+    printed: dict[str, Any] = reported()[table.paper][table.key]
+    rows: dict[str, list[Cell]] = {}
+    used: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    chosen = chosen_rows(table, bench, notes)
+    for label, choice in chosen.items():
         if choice is not None:
             used[label] = choice.column
-    if bench.extras and any(c.protocol for c in table.columns):
-        taken = {c.spec for c in chosen.values() if c is not None}
-        for name in registry.names():
-            if name not in {s.partition("(")[0] for s in taken}:
-                metric = registry.create(name)
-                label = f"+ {metric.columns[0].name}"
-                chosen[label], why = choose((Choice(name, metric.columns[0].name),))
-                notes[label] = EXTRAS if chosen[label] is not None else short(why)
-                used[label] = metric.columns[0].name
     for label, choice in chosen.items():
         cells = []
         for column in table.columns:

@@ -6,14 +6,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from captious import registry
 from captious._version import __version__
 from captious.errors import CaptiousError
 from captious.io import files
-from captious.meta import agreement, diagnostics, pictures, protocols, reproduce, sets
-from captious.meta.analyses import ANALYSES, Analysis, reference_sweep, usable
+from captious.meta import agreement, diagnostics, jobs, pictures, protocols, reproduce, sets
+from captious.meta.analyses import (
+    ANALYSES,
+    CAPTIONERS,
+    SWEEP,
+    SWEPT,
+    Analysis,
+    ablation_specs,
+    layer_specs,
+    reference_sweep,
+    sweep_protocol,
+    usable,
+    wanted,
+)
 from captious.meta.evaluate import Evaluation
 from captious.meta.papers import TABLES
 from captious.meta.tables import grid, short
@@ -42,9 +52,35 @@ PAIRS = (
 )
 
 
-def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = None) -> None:
+CROWD = ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c", "flickr8k-cf/tau-b-without-own")
+
+
+def demands(bench: reproduce.Bench) -> list[jobs.Task]:
+    """Return everything that the page takes scores of, for processes that work ahead."""
+    specs = _specs(bench)[0]
+    pairs = [(s, p) for p in (*EXPERT, *CROWD, *PAIRS) for s in specs]
+    pairs += [(s, sweep_protocol(k)) for s in usable(SWEPT)[0] for k in SWEEP]
+    pairs += [(s, EXPERT[1]) for s in (*layer_specs(), *ablation_specs())]
+    for table in TABLES:
+        chosen = reproduce.chosen_rows(table, bench, {})
+        pairs += [
+            (choice.spec, column.protocol)
+            for choice in chosen.values()
+            for column in table.columns
+            if choice is not None and column.protocol
+        ]
+    analysed = [(name, s) for name in ANALYSED for s in specs]
+    analysed += [(("bert_tbr", "table5"), s) for s in usable(CAPTIONERS)[0]]
+    pairs = [(s, p) for s, p in pairs if not bench.skipped(s, protocols.get(p).set)]
+    return jobs.tasks(pairs, analysed)
+
+
+def write(
+    bench: reproduce.Bench, path: Path, trials: int, say: Say | None = None, processes: int = 1
+) -> None:
     """Compute everything and write one markdown page with its pictures."""
     tell = say or (lambda text: None)
+    jobs.ahead(bench, demands(bench), processes, tell)
     folder = path.parent / "pictures"
     out = [
         "# Agreement with people: results\n",
@@ -58,11 +94,7 @@ def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = Non
         ("all metrics on Flickr8k-Expert", lambda: _expert(bench, folder, trials)),
         (
             "Flickr8k-CF",
-            lambda: _overview(
-                bench,
-                ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c", "flickr8k-cf/tau-b-without-own"),
-                "Flickr8k-CF: all metrics",
-            ),
+            lambda: _overview(bench, CROWD, "Flickr8k-CF: all metrics"),
         ),
         ("all metrics on PASCAL-50S", lambda: _pascal(bench, folder, trials)),
     ]
@@ -75,7 +107,6 @@ def write(bench: reproduce.Bench, path: Path, trials: int, say: Say | None = Non
                 ),
             )
         )
-    steps.append(("saturation", lambda: _saturation(bench, folder)))
     for name, step in steps:
         started = time.monotonic()
         out.append(step())
@@ -94,8 +125,11 @@ def _presence(bench: reproduce.Bench) -> str:
     return "## Judgement sets\n\n" + grid(rows, "markdown") + "\n"
 
 
-def _specs() -> tuple[list[str], dict[str, str]]:
-    fine, why = usable()
+ANALYSED = (("tiger", "figure7"), ("beyond", "robustness"), ("beyond", "saturation"))
+
+
+def _specs(bench: reproduce.Bench) -> tuple[list[str], dict[str, str]]:
+    fine, why = wanted(bench)
     if "cider_d" in fine:
         fine.insert(fine.index("cider_d") + 1, "cider_d(by='row')")
     return fine, why
@@ -103,7 +137,7 @@ def _specs() -> tuple[list[str], dict[str, str]]:
 
 def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str:
     """Return a table of all metrics under several protocols."""
-    specs, why = _specs()
+    specs, why = _specs(bench)
     cells = [["metric", *names]]
     signatures: dict[str, str] = {}
     gaps: dict[str, str] = {}
@@ -123,6 +157,8 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
                         f"{r.unscored:,} of {r.n + r.unscored:,} without a score ({name})"
                     )
                 order.setdefault(r.metric, -r.value)
+    for metric in why:  # what cannot be computed keeps its row, empty
+        values.setdefault(metric, ["-"] * len(names))
     cells += [[m, *values[m]] for m in sorted(values, key=lambda m: order.get(m, 9.0))]
     said = [
         f"- {n}: {protocols.get(n).describe()}"
@@ -159,7 +195,7 @@ def _main_columns(found: Evaluation) -> list[str]:
 
 def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     text = _overview(bench, EXPERT, "Flickr8k-Expert: all metrics")
-    found = bench.together(_specs()[0], EXPERT[0])
+    found = bench.together(_specs(bench)[0], EXPERT[0])
     limit = agreement.ceiling(found.judged)
     text += (
         "\nPeople among themselves: " + "; ".join(f"{k} {v:.3f}" for k, v in limit.items()) + ".\n"
@@ -179,7 +215,7 @@ def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
 
 def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     text = _overview(bench, PAIRS, "PASCAL-50S: all metrics")
-    found = bench.together(_specs()[0], PAIRS[1])
+    found = bench.together(_specs(bench)[0], PAIRS[1])
     kinds = ("HC", "HI", "HM", "MM")
     cells = [["metric", *kinds, "all"]]
     for r in sorted((r for r in found.results if not r.reason), key=lambda r: -r.value):
@@ -192,7 +228,7 @@ def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
         + ".\n"
     )
     text += _pictures(found, folder, "pascal50s", trials)
-    direct = bench.together(_specs()[0], PAIRS[3])
+    direct = bench.together(_specs(bench)[0], PAIRS[3])
     return (
         text + "\n### Diagnostics on the direct votes\n\n" + diagnostics.render(direct, "markdown")
     )
@@ -234,65 +270,11 @@ def _paper(bench: reproduce.Bench, paper: str, title: str, folder: Path) -> str:
 
 
 def _drawn(found: Analysis, folder: Path, name: str) -> str:
+    if found.heat is not None:
+        rows, columns, values, middle = found.heat
+        pictures.heat(rows, columns, values, folder / f"{name}.svg", found.title, middle)
+        return f"![{found.title}](pictures/{name}.svg)\n"
     if not found.lines:
         return ""
     pictures.curves(found.lines, found.at, folder / f"{name}.svg", *found.axes)
     return f"![{found.title}](pictures/{name}.svg)\n"
-
-
-def _saturation(bench: reproduce.Bench, folder: Path, images: int = 1000) -> str:
-    import pyarrow.parquet as pq
-
-    head = "## Saturation on strong captioners\n\n"
-    path = bench.root / "coco/karpathy_test_systems.parquet"
-    if not path.exists():
-        return head + f"not computed: {path.name} is not here\n"
-    content = pq.read_table(path).slice(0, images).to_pydict()
-    references = content.pop("references")
-    names = [str(i) for i in content.pop("image_id")]
-    specs, why = usable()
-    found = [
-        s
-        for spec in specs
-        for s in diagnostics.saturation(
-            content,
-            [r[0] for r in references],
-            [r[1:] for r in references],
-            names,
-            bench.scorer(spec),
-        )
-    ]
-    systems = list(content)
-    cells = [["metric", *(f"{s}: mean, above human" for s in systems), "human: mean"]]
-    for s in found:
-        cells.append(
-            [
-                s.metric,
-                *(f"{s.means[x]:.3f}, {100 * s.above_human[x]:.0f} %" for x in systems),
-                f"{s.means['human']:.3f}",
-            ]
-        )
-    if found:
-        values = np.array([[s.above_human[x] for x in systems] for s in found])
-        pictures.heat(
-            [s.metric for s in found],
-            systems,
-            values,
-            folder / "saturation.svg",
-            "share of images on which the captioner scores above a person",
-            0.5,
-        )
-    said = [
-        f"- first {images:,} images of COCO Karpathy-test; all are scored against the four "
-        "captions that are left when one person's caption is set aside",
-        "- above 50 %: the metric prefers the machine's captions to a person's",
-        "- llava15_briefly is cut off by its length limit",
-        *(f"- {m}: not computed: {w}" for m, w in why.items()),
-    ]
-    return (
-        head
-        + grid(cells, "markdown")
-        + "\n\n"
-        + "\n".join(said)
-        + "\n\n![saturation](pictures/saturation.svg)\n"
-    )

@@ -7,6 +7,7 @@ metric's parameters, the code of captious, the files of its assets.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
@@ -132,28 +133,57 @@ class Scorer:
 # -- kept scores ------------------------------------------------ ---
 
 
-@lru_cache(maxsize=1)
-def _code() -> str:
-    """Return a digest of the code that scores depend on."""
-    digest = hashlib.sha256(__version__.encode())
+def _code(metric: Metric) -> str:
+    """Return a digest of the code that the scores of a metric depend on: all that it imports."""
     root = Path(captious.__file__).parent
-    for folder in _CODE:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.name.encode() + path.read_bytes())
+    paths = set(_imported(type(metric).__module__))
+    if root / "registry.py" in paths:  # it may run any other metric
+        paths |= {p for folder in _CODE for p in (root / folder).rglob("*.py")}
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(paths | set(_imported("captious.engine.run"))):
+        digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _imported(module: str) -> tuple[Path, ...]:
+    """Return the files of captious that a module imports, wherever, and those that these import."""
+    root = Path(captious.__file__).parent
+    seen: set[Path] = set()
+    todo = [module]
+    while todo:
+        parts = todo.pop().split(".")
+        place = root.joinpath(*parts[1:])
+        found = [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
+        if parts[0] != "captious" or len(parts) < 2 or not found or found[0] in seen:
+            continue
+        seen.add(found[0])
+        for node in ast.walk(ast.parse(found[0].read_bytes())):
+            if isinstance(node, ast.Import):
+                todo += [a.name for a in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                todo += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+    return tuple(seen)
+
+
+def _state(path: Path) -> list[tuple[str, int, int]]:
+    """Return name, size and time of a file, or of all files of a folder."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    stats = [(p, p.stat()) for p in files]
+    return [(str(p), s.st_size, s.st_mtime_ns) for p, s in stats]
 
 
 def _path(metric: Metric, form: str, data: str) -> Path | None:
     """Return where scores are kept, or None where an asset is missing."""
-    named = []
+    named: list[Any] = []
     for name in metric.assets:
         try:
-            found = assets.resolve(name, wanted_by=metric.name)
+            named.append((name, _state(assets.resolve(name, wanted_by=metric.name))))
         except CaptiousError:
             return None
-        stat = found.stat()
-        named.append((name, str(found), stat.st_size, stat.st_mtime_ns))
-    key = json.dumps([data, form, _code(), named, str(settings.get().regions)])
+    given = [v for v in metric.parameters().values() if isinstance(v, str) and v]
+    named += [_state(Path(v)) for v in given if Path(v).exists()]
+    key = json.dumps([data, form, _code(metric), named, str(settings.get().regions)])
     name = f"{metric.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
     return settings.get().cache_dir / "meta" / name
 
