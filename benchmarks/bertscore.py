@@ -1,24 +1,25 @@
 """BERTScore and BERT-TBR against bert-score 0.3.13 and against the bare model, in one run.
 
     pip install --no-deps bert-score==0.3.13
-    python benchmarks/bertscore.py                      # COCO Karpathy-test, all its systems
+    python benchmarks/bertscore.py                      # COCO Karpathy-test, its four systems
     python benchmarks/bertscore.py --images 500 --systems captioners
     python benchmarks/bertscore.py --dtypes             # what half precision changes
-    python benchmarks/bertscore.py --memory 1000000     # memory of a large run
+    python benchmarks/bertscore.py --memory 1000000     # memory from 10,000 captions to this many
 
-Same weights, layer and threads for all. bert-score is called once per system, which is how it is
-used; captious gets all systems at once. "Bare" is the model's own forward over the distinct
-sentences, sorted by length, in the batches that captious makes, with the upper layers removed.
-Loading the model is in none of the times. Ratios are of processor time; with one thread on an idle
-machine that is the time on the clock, which is printed beside it. Systems: ``own`` are the four of
-the Karpathy-test file (one of them writes 60 words a caption), ``captioners`` nine captioners of
-2016 and 2017 on the same images.
+Same weights, layer and threads for all. bert-score is called once per system with all images, which
+is how it is used; captious gets all systems at once. They take turns: before each system of
+bert-score, captious scores a share of the images with all systems (sentences that shares have in
+common are encoded again), so that both meet the same neighbours on a shared machine. "Bare" is the
+model's own forward over the distinct sentences of the share, sorted by length, in padded batches of
+1,024 pieces, with the layers above removed. Loading the model is in none of the times. Ratios are
+of processor time; with one thread on an idle machine that is the time on the clock, which is
+printed beside it. Systems: ``own`` are the four of the Karpathy-test file (one of them writes 60
+words a caption), ``captioners`` nine captioners of 2016 and 2017 on the same images.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 import warnings
 from pathlib import Path
@@ -33,15 +34,27 @@ from captious.models import text_encoder
 from captious.types import CaptionSet
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
+BARE_TOKENS = 1024  # the fastest of 256 ... 4096 for MiniLM on one core
 
 
-def clock(what, work):
-    """Return the result and the processor time, which other users of the machine do not change."""
-    start, wall = time.process_time(), time.perf_counter()
-    out = work()
-    spent, wall = time.process_time() - start, time.perf_counter() - wall
-    print(f"{what:<44} {spent:8.2f} s of processor, {wall:8.2f} s", flush=True)
-    return out, spent
+class Clock:
+    """Processor time and time by the clock, summed by name."""
+
+    def __init__(self):
+        self.spent, self.wall = {}, {}
+
+    def time(self, what, work):
+        """Do the work and add what it took."""
+        start, wall = time.process_time(), time.perf_counter()
+        out = work()
+        self.spent[what] = self.spent.get(what, 0.0) + time.process_time() - start
+        self.wall[what] = self.wall.get(what, 0.0) + time.perf_counter() - wall
+        return out
+
+    def show(self):
+        """Print all sums."""
+        for what, spent in self.spent.items():
+            print(f"{what:<44} {spent:8.2f} s of processor, {self.wall[what]:8.2f} s", flush=True)
 
 
 def bare(encoder, texts, layer):
@@ -50,11 +63,10 @@ def bare(encoder, texts, layer):
 
     pieces, _ = encoder.tokenize(texts)
     order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
-    budget = text_encoder._BATCH_TOKENS["cpu"]
     model = AutoModel.from_pretrained(encoder.path).eval()
     model.encoder.layer = model.encoder.layer[:layer]
     batches = []
-    for batch in text_encoder._batches(order, [len(p) for p in pieces], budget):
+    for batch in text_encoder._batches(order, [len(p) for p in pieces], BARE_TOKENS):
         longest = len(pieces[batch[-1]])
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         mask = torch.zeros_like(ids)
@@ -71,7 +83,8 @@ def bare(encoder, texts, layer):
     return work
 
 
-def speed(args):
+def read(args):
+    """Return the chosen systems' captions by name, the references, and both as a set."""
     table = pq.read_table(args.shared / "data/coco/karpathy_test_systems.parquet").to_pydict()
     more = pq.read_table(args.shared / "data/coco/val2014_systems.parquet").to_pydict()
     place = {image: k for k, image in enumerate(more.pop("image_id"))}
@@ -89,74 +102,101 @@ def speed(args):
         images=[str(i) for i in table["image_id"][:n]] * len(names),
         systems=[s for s in names for _ in range(n)],
     )
+    return captions, refs, samples
+
+
+def speed(args):
+    captions, refs, samples = read(args)
     encoder = text_encoder.load(args.encoder)
     layer = args.layer or text_encoder.choose_layer(args.encoder, None, "bertscore")
     print(
-        f"{n} images, {len(names)} systems ({', '.join(names)}), {len(samples)} captions, "
-        f"{len(samples.pool)} distinct sentences, {args.encoder} layer {layer}, "
-        f"{torch.get_num_threads()} thread(s)"
+        f"{len(refs)} images, {len(captions)} systems ({', '.join(captions)}), "
+        f"{len(samples)} captions, {len(samples.pool)} distinct sentences, {args.encoder} "
+        f"layer {layer}, {torch.get_num_threads()} thread(s)",
+        flush=True,
     )
     metric = BertScore(encoder=args.encoder, layer=layer)
     tbr = BertTbr(encoder=args.encoder, layer=layer, threshold=args.threshold)
-    encoder.encode(["warm up"], layer)
-    texts = samples.pool.strings()
-    _, t_bare = clock("bare model over the distinct sentences", bare(encoder, texts, layer))
-    encoder.forget()
-    ours, t_ours = clock("captious bertscore", lambda: metric.stats(samples, None).rows)
-    # Both metrics in one run: the second finds the vectors of the first.
-    text_encoder.STORE_BYTES = 1 << 40
-    encoder.forget()
-    _, t_encode = clock("captious encoding alone", lambda: encoder.encode(texts, layer))
-    context, t_idf = clock("captious bert_tbr, document frequencies", lambda: tbr.prepare(samples))
-    _, t_match = clock("captious bert_tbr, matching", lambda: tbr.stats(samples, context))
-    _, t_bs_match = clock("captious bertscore, matching", lambda: metric.stats(samples, None))
-    print(f"captious / bare model: {t_ours / t_bare:.3f} (bar: at most 1.15)")
+    scorer = None if args.no_peer else peer(encoder, layer)
+    clock, encode, phase = Clock(), encoder.encode, "encoding (part of bertscore)"
+    encode(["warm up"], layer)
+    encoder.encode = lambda *a: clock.time(phase, lambda: encode(*a))
+    context = clock.time("bert_tbr, document frequencies", lambda: tbr.prepare(samples))
+    ours, theirs = np.zeros((len(samples), 3)), []
+    share = np.arange(len(samples)) % len(refs) * len(captions) // len(refs)
+    for turn, (name, own) in enumerate(captions.items()):
+        rows = np.flatnonzero(share == turn)
+        some = samples.take(rows)
+        texts = some.pool.strings(np.unique(np.concatenate([some.caption, some.reference])))
+        clock.time("bare model, distinct sentences", bare(encoder, texts, layer))
+        encoder.forget()
+        phase = "encoding (part of bertscore)"
+        ours[rows] = clock.time("bertscore", lambda some=some: metric.stats(some, None).rows)
+        phase = "finding vectors again (part of bert_tbr)"
+        clock.time("bert_tbr, vectors found again", lambda some=some: tbr.stats(some, context))
+        if scorer is not None:
+            found = clock.time("bert-score 0.3.13", lambda own=own: scorer.score(own, refs))
+            theirs.append(torch.stack(found, 1).numpy())
+        print(f"turn {turn + 1} of {len(captions)} ({name})", flush=True)
+    clock.show()
+    spent = clock.spent
+    encoding, total = spent["encoding (part of bertscore)"], spent["bertscore"]
+    matching = spent["bert_tbr, vectors found again"] - spent[phase]
     print(
-        f"bert_tbr matching / encoding: {t_match / t_encode:.3f} (bar: below 0.20); "
-        f"bertscore matching: {t_bs_match / t_encode:.3f}; idf: {t_idf / t_encode:.3f}"
+        f"bertscore / bare model: {total / spent['bare model, distinct sentences']:.3f} (<= 1.15)"
     )
-    if args.no_peer:
-        return
+    print(f"bertscore matching / encoding: {(total - encoding) / encoding:.3f}")
+    print(f"bert_tbr matching / encoding: {matching / encoding:.3f} (< 0.20)")
+    if scorer is not None:
+        print(f"bert-score / captious: {spent['bert-score 0.3.13'] / total:.2f} (>= 3)")
+        gap = np.abs(np.concatenate(theirs) - ours)
+        print(f"largest difference of a score: {gap.max():.2e}, mean {gap.mean():.2e}")
+
+
+def peer(encoder, layer):
     from bert_score import BERTScorer
 
-    scorer = BERTScorer(
-        model_type=str(encoder.path), num_layers=layer, idf=False, nthreads=1, batch_size=64
-    )
-    theirs, total = [], 0.0
-    for name in names:
-        found, spent = clock(
-            f"bert-score 0.3.13, {name}",
-            lambda name=name: scorer.score(captions[name], refs, batch_size=64),
-        )
-        theirs.append(torch.stack(found, 1).numpy())
-        total += spent
-    print(f"bert-score / captious: {total / t_ours:.2f} times (bar: at least 3)")
-    gap = np.abs(np.concatenate(theirs) - ours)
-    print(f"largest difference of a score: {gap.max():.2e}, mean {gap.mean():.2e}")
+    return BERTScorer(model_type=str(encoder.path), num_layers=layer, idf=False, nthreads=1)
 
 
 def memory(args):
-    """Score many made-up captions at the embedding layer and watch the peak memory."""
+    """Score more and more made-up captions and print how the peak of the memory grows."""
     table = pq.read_table(args.shared / "data/coco/val2014_captions.parquet").to_pydict()
     refs = [list(r)[:2] for r in table["captions"]]
-    metric = BertTbr(encoder=args.encoder, layer=0, threshold=0.5)
-    text_encoder.load(args.encoder).encode(["warm up"], 0)
-    for count in (args.memory // 10, args.memory):
+    del table
+    layer = args.layer or 0
+    metric = BertTbr(encoder=args.encoder, layer=layer, threshold=0.5)
+    encoder = text_encoder.load(args.encoder)
+    encoder.encode(["warm up"], layer)
+    print(f"bert_tbr, {args.encoder} layer {layer}, 2 references per image; MB")
+    print("| captions | texts | set read | peak counting | peak scoring | beyond the set |")
+    print("|---|---|---|---|---|---|")
+    sizes = [s for k in range(4, 10) for s in (10**k, 3 * 10**k) if s < args.memory]
+    for count in [*sizes, args.memory]:
+        encoder.forget()
         rows = [refs[i % len(refs)] for i in range(count)]
         texts = [f"{rows[i][i // len(refs) % 2]} number {i}" for i in range(count)]
         samples = CaptionSet.build(texts, rows, images=[str(i % len(refs)) for i in range(count)])
         del rows, texts
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        held, _ = resident(reset=True)
         context = metric.prepare(samples)
-        counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        _, counted = resident(reset=True)
         for start in range(0, count, metric.batch):
             metric.stats(samples[start : start + metric.batch], context)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        _, scored = resident(reset=True)
         print(
-            f"{count:>9} captions: peak so far {before:,.0f} MB with the input, {counted:,.0f} "
-            f"with document frequencies, {after:,.0f} when scored",
+            f"| {count:,} | {len(samples.pool):,} | {held:,.0f} | {counted:,.0f} | {scored:,.0f} "
+            f"| {scored - held:,.0f} |",
             flush=True,
         )
+
+
+def resident(reset):
+    """Return the memory held now and its peak since the last reset, in MB (Linux)."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    return tuple(int(lines[k].split()[0]) / 1024 for k in ("VmRSS", "VmHWM"))
 
 
 def number_types(args):
@@ -192,7 +232,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--no-peer", action="store_true", help="leave bert-score out")
     parser.add_argument("--dtypes", action="store_true", help="measure half precision")
-    parser.add_argument("--memory", type=int, help="measure memory with this many captions")
+    parser.add_argument("--memory", type=int, help="measure memory, up to this many captions")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(args.threads)

@@ -30,7 +30,7 @@ from captious import settings
 from captious.metrics.bert_tbr import PROFILES, BertTbr
 from captious.metrics.bertscore import BertScore
 from captious.metrics.unigram_tbr import UnigramTbr
-from captious.models import text_encoder
+from captious.models import embedding_cache, text_encoder
 from captious.models.encoder_defaults import defaults
 from captious.types import CaptionSet
 
@@ -213,7 +213,7 @@ def main():
     parser.add_argument("--teams", type=Path)
     parser.add_argument("--out", type=Path, help="write all numbers as JSON")
     args = parser.parse_args()
-    text_encoder.STORE_BYTES = 4 << 30
+    embedding_cache.MEMORY_GB = 6.0
     flickr = Flickr8k(args.shared / "data/flickr8k")
     pascal = Pascal50s(args.shared / "data/pascal50s/consensus_5refs.json")
     out = []

@@ -115,7 +115,7 @@ def test_batch_and_order_do_not_matter(made, fresh, monkeypatch):
 def test_each_sentence_is_encoded_once(made, fresh, monkeypatch):
     seen = []
     compute = fresh._compute
-    monkeypatch.setattr(fresh, "_compute", lambda texts: seen.extend(texts) or compute(texts))
+    monkeypatch.setattr(fresh, "_compute", lambda p, some: seen.extend(some) or compute(p, some))
     BertScore(layer=4).stats(made, None)
     assert len(seen) == len(made.pool)
     twice = made.take([0, 0, 1, 2, 3, 3])
@@ -135,12 +135,69 @@ def test_layers_share_one_pass(fresh, monkeypatch):
 
 
 def test_memory_is_bounded(fresh, monkeypatch):
-    monkeypatch.setattr(text_encoder, "STORE_BYTES", 40_000)
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_MEMORY", "0.0004")
     texts = [f"a dog number {i} runs" for i in range(60)]
     first = fresh.encode(texts, 2).vectors.clone()
-    assert fresh._stored <= 40_000
-    assert sum(e.vectors.numel() * 4 for e in fresh._store.values()) == fresh._stored
+    kept = fresh._store._entries
+    assert 0 < fresh._store.size <= 300_000
+    assert sum(v.nbytes for v in kept.values()) == fresh._store.size
+    assert (2, texts[0]) in kept  # what came first is found when the next metric starts
     np.testing.assert_allclose(fresh.encode(texts, 2).vectors, first, atol=1e-5)
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_MEMORY", "lots")
+    with pytest.raises(UsageError, match="CAPTIOUS_EMBEDDING_MEMORY='lots'"):
+        embedding_cache.memory_bytes()
+
+
+def test_scores_do_not_depend_on_the_memory(made, fresh, monkeypatch):
+    from captious.metrics import token_blocks
+
+    metric = BertScore(idf="references")
+    context = metric.prepare(made)
+    want = metric.stats(made, context).rows
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_MEMORY", "0.00001")
+    monkeypatch.setattr(token_blocks, "_LEAST_CHARACTERS", 30)
+    fresh._store.clear()
+    assert len(list(token_blocks.blocks(made, fresh, 6))) > 1
+    np.testing.assert_allclose(metric.stats(made, context).rows, want, rtol=0, atol=1e-5)
+
+
+def test_memory_lets_go_of_an_earlier_run(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("CAPTIOUS_EMBEDDING_MEMORY", "0.000001")
+    store, one = embedding_cache.Kept(), torch.zeros(1, 30)  # 120 bytes: six fit into 750
+    for k in range(18):
+        store.put((1, f"old {k}"), one)
+    assert store.get((1, "old 5")) is not None
+    assert store.get((1, "old 6")) is None
+    for k in range(13):  # 1,560 bytes without a hit
+        store.put((1, f"new {k}"), one)
+    assert store.get((1, "old 5")) is None
+    assert store.get((1, "new 12")) is not None
+    assert store.size <= 750
+
+
+def test_packed_sentences_equal_the_models_own_forward(fresh, tiny_roberta, monkeypatch):
+    """The padding piece inside a text has a position of its own in RoBERTa."""
+    texts = [*CAPTIONS, *(r for refs in REFERENCES for r in refs), "", "<pad> a dog <pad>"]
+    for encoder in (fresh, text_encoder.load(tiny_roberta)):
+        sentences = sorted(encoder.tokenize(texts)[0], key=len)
+        layers = list(range(encoder.layers + 1))
+        assert encoder._packed is not None
+        packed = encoder._forward(sentences, layers)
+        with monkeypatch.context() as only:
+            only.setattr(encoder, "_packed", None)
+            padded = encoder._forward(sentences, layers)
+        assert list(packed) == layers
+        for layer in layers:
+            np.testing.assert_allclose(packed[layer], padded[layer], rtol=0, atol=3e-6)
+
+
+def test_repeated_texts_are_given_twice(fresh):
+    twice = fresh.encode(["a dog", "a cat sleeps", "a dog"], 3)
+    once = fresh.encode(["a dog", "a cat sleeps"], 3)
+    assert twice.offsets.tolist() == [0, 4, 9, 13]
+    np.testing.assert_array_equal(twice.vectors[9:], once.vectors[:4])
+    np.testing.assert_array_equal(twice.pieces[9:], once.pieces[:4])
 
 
 def test_idf_weights(made, fresh):

@@ -129,7 +129,7 @@ class BertTbr(Metric):
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "transformers": "neural"}
     identity: ClassVar[float | None] = 1.0
-    batch: ClassVar[int] = 32768  # rows that share references meet in one batch
+    batch: ClassVar[int] = 131072  # rows that share references meet in one batch
 
     def __post_init__(self) -> None:
         for what, value, known in (

@@ -71,7 +71,7 @@ class BertScore(Metric):
         Column("bertscore_f", -1.0, 1.0, "harmonic mean of the two"),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "transformers": "neural"}
-    batch: ClassVar[int] = 32768  # rows that share references meet in one batch
+    batch: ClassVar[int] = 131072  # rows that share references meet in one batch
     identity: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:

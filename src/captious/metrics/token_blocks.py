@@ -13,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from captious.models import embedding_cache
 from captious.models.text_encoder import Encoded, TextEncoder
 from captious.types import CaptionSet, Ints, TextPool
 
 BLOCK_TEXTS = 2048
 BLOCK_CHARACTERS = 400_000  # some 100,000 pieces: 150 MB of vectors for MiniLM
+_LEAST_CHARACTERS = 20_000
+_CHARACTERS_PER_PIECE = 4
 _BATCH_PIECES = 8192  # padded pieces of one batch: 12 MB of vectors for MiniLM
 
 
@@ -40,6 +43,7 @@ def blocks(samples: CaptionSet, encoder: TextEncoder, layer: int) -> Iterator[Bl
     first = samples.reference[samples.offsets[has]]
     order = has[np.lexsort((has, first))]
     long = samples.pool.derived("characters", lambda: _characters(samples.pool))
+    most = _block_characters(encoder)
     seen: set[int] = set()
     letters = start = 0
     for at, row in enumerate(order.tolist()):
@@ -47,11 +51,17 @@ def blocks(samples: CaptionSet, encoder: TextEncoder, layer: int) -> Iterator[Bl
         new = {int(samples.caption[row]), *refs} - seen
         seen |= new
         letters += sum(int(long[t]) for t in new)
-        full = len(seen) >= BLOCK_TEXTS or letters >= BLOCK_CHARACTERS
+        full = len(seen) >= BLOCK_TEXTS or letters >= most
         if full or at == len(order) - 1:
             yield _block(samples, order[start : at + 1], encoder, layer)
             letters, start = 0, at + 1
             seen.clear()
+
+
+def _block_characters(encoder: TextEncoder) -> int:
+    """Return how much text a block may have: its vectors take a quarter of the allowed memory."""
+    pieces = embedding_cache.memory_bytes() // 4 // (encoder.width * 4)
+    return max(_LEAST_CHARACTERS, min(BLOCK_CHARACTERS, pieces * _CHARACTERS_PER_PIECE))
 
 
 def _characters(pool: TextPool) -> Ints:

@@ -1,8 +1,12 @@
-"""Token vectors on disk: one SQLite file of bounded size, shared by runs and by processes.
+"""Token vectors that are kept: some in memory, more on disk if asked, both of bounded size.
 
-Off unless asked for: ``CAPTIOUS_EMBEDDING_CACHE=8`` keeps up to 8 GB below the cache folder. An
-entry is found by everything its value depends on (weights, layer, number type, text), so a hit
-gives the very numbers that were computed before. Entries used longest ago leave first.
+In memory, ``CAPTIOUS_EMBEDDING_MEMORY=1`` (the default) lets the vectors of an encoder take 1 GB:
+up to three quarters to be found again by the next metric, a quarter for the texts that are being
+scored. On disk, off unless asked for, ``CAPTIOUS_EMBEDDING_CACHE=8`` keeps up to 8 GB in one SQLite
+file below the cache folder, shared by runs and by processes. An entry is found by everything its
+value depends on (weights, layer, number type, text), so a hit gives the very numbers that were
+computed before: scores do not depend on either bound. On disk, entries used longest ago leave
+first.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +25,80 @@ import numpy.typing as npt
 from captious import settings
 from captious.errors import UsageError
 
+if TYPE_CHECKING:
+    import torch
+
 Entry = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
+MEMORY_GB = 1.0
 _BATCH = 500  # SQLite binds at most 999 values in old builds
 
 
 def configured() -> EmbeddingCache | None:
     """Return the cache that the environment asks for, or None."""
-    size = os.environ.get("CAPTIOUS_EMBEDDING_CACHE", "")
+    limit = _gigabytes("CAPTIOUS_EMBEDDING_CACHE")
+    if limit is None:
+        return None
+    return EmbeddingCache(settings.get().cache_dir / "embeddings.sqlite", limit)
+
+
+def memory_bytes() -> int:
+    """Return how much memory the vectors of an encoder may take."""
+    return _gigabytes("CAPTIOUS_EMBEDDING_MEMORY") or int(MEMORY_GB * 1e9)
+
+
+def _gigabytes(name: str) -> int | None:
+    """Return the bytes that a variable of the environment asks for, None where it is not set."""
+    size = os.environ.get(name, "")
     if not size:
         return None
     try:
         limit = int(float(size) * 1e9)
-    except ValueError:
+    except (ValueError, OverflowError):
         limit = 0
     if limit <= 0:
-        raise UsageError(
-            f"CAPTIOUS_EMBEDDING_CACHE={size!r} must be a number of gigabytes, such as 8"
-        )
-    return EmbeddingCache(settings.get().cache_dir / "embeddings.sqlite", limit)
+        raise UsageError(f"{name}={size!r} must be a number of gigabytes, such as 8")
+    return limit
+
+
+class Kept:
+    """Vectors in memory, up to three quarters of :func:`memory_bytes`.
+
+    A run passes over its texts in the same order for every metric. If it is larger than the memory,
+    throwing out what was used longest ago would throw out every entry just before it is wanted
+    again; so what came first stays. Only when twice the bound went by without a single hit is all
+    of it taken to be of an earlier run, and dropped.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, str], torch.Tensor] = {}
+        self._refused = 0
+        self.size = 0
+
+    def get(self, key: tuple[int, str]) -> torch.Tensor | None:
+        """Return the vectors of a layer and text that are there."""
+        found = self._entries.get(key)
+        if found is not None:
+            self._refused = 0
+        return found
+
+    def put(self, key: tuple[int, str], vectors: torch.Tensor) -> None:
+        """Copy vectors in if there is room."""
+        size, limit = vectors.nbytes, memory_bytes() * 3 // 4
+        if key in self._entries or size > limit:
+            return
+        if self.size + size > limit:
+            self._refused += size
+            if self._refused <= 2 * limit:
+                return
+            self.clear()
+        self._entries[key] = vectors.clone()
+        self.size += size
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._entries.clear()
+        self._refused = self.size = 0
 
 
 class EmbeddingCache:

@@ -30,7 +30,7 @@ from captious.evidence.images import open_image
 from captious.evidence.regions import RegionSet
 from captious.models import image_text
 from captious.models.image_text import ImageTextEncoder, Text, WordPieces
-from captious.models.text_encoder import _Tap
+from captious.models.text_encoder import Tap
 
 _SPARE = ("pooler.", "position_ids")
 
@@ -94,7 +94,7 @@ class _Encoder(ImageTextEncoder):
                     mine = [texts[numbers[at]] for at in batch]
                     ids, real = image_text.pad_ids(mine, self.device)
                     states: dict[int, Tensor] = {}
-                    with _Tap(self.blocks, [layer], states):
+                    with Tap(self.blocks, [layer], states):
                         self.model(**self._inputs(ids, real, [x[owner] for x in seen]))
                     found = self._finished(states[layer][:, : ids.shape[1]], layer)
                     unit = normalize(found.float(), dim=-1).cpu()

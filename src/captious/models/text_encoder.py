@@ -1,9 +1,11 @@
 """Token vectors of any transformers text encoder: each distinct sentence once, in any order.
 
-A sentence's vectors depend on nothing but the sentence: batches are padded but masked, and the
-number of pieces decides which sentences share a batch, not their place in the input. Vectors are
-scaled to unit length, so that a dot product is a cosine. What was encoded stays in memory up to
-:data:`STORE_BYTES`, hence several metrics of a run that use one encoder pay for it once.
+A sentence's vectors depend on nothing but the sentence: batches are not padded, or padded and
+masked, and the number of pieces decides which sentences share a batch, not their place in the
+input. Vectors are scaled to unit length, so that a dot product is a cosine. What was encoded stays
+in memory up to a bound (``CAPTIOUS_EMBEDDING_MEMORY`` in gigabytes, see
+:mod:`captious.models.embedding_cache`), hence several metrics of a run that use one encoder pay for
+it once.
 
     >>> from captious.models import text_encoder                    # doctest: +SKIP
     >>> text_encoder.load("minilm").encode(["a dog"], layer=4).vectors.shape  # doctest: +SKIP
@@ -13,7 +15,6 @@ scaled to unit length, so that a dot product is a cosine. What was encoded stays
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -28,16 +29,18 @@ from captious import assets, settings
 from captious.assets import split_zip
 from captious.errors import MissingAsset, UsageError
 from captious.models import embedding_cache
+from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
+from captious.models.packed_bert import PackedBert, fits
 from captious.progress import Progress
 
 if TYPE_CHECKING:
     import torch
 
-STORE_BYTES = 1 << 30
 DTYPES = ("float32", "bfloat16", "float16")
 _BATCH_TOKENS = {"cpu": 1024}  # fits the caches of a core; larger is slower there
 _GPU_BATCH_TOKENS = 16384
+_DISK_TEXTS = 500
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
 
@@ -97,10 +100,12 @@ class TextEncoder:
                 logging.enable_progress_bar()
         self._model = model.to(device).eval()
         self.layers = int(self.config.num_hidden_layers)
+        self.width = int(self.config.hidden_size)
         self._blocks = _blocks(self._model, self.layers)
+        plain = dtype == "float32" and device == "cpu"
+        self._packed = PackedBert(model) if plain and fits(model) else None
         self._wanted: set[int] = set()
-        self._store: OrderedDict[tuple[int, str], _Entry] = OrderedDict()
-        self._stored = 0
+        self._store = Kept()
         self._lock = Lock()
         self._disk = embedding_cache.configured()
         probe = self._tokenizer("a", verbose=False, return_special_tokens_mask=True)
@@ -188,7 +193,6 @@ class TextEncoder:
     def forget(self) -> None:
         """Drop the vectors in memory and the layers announced so far."""
         self._store.clear()
-        self._stored = 0
         self._wanted.clear()
 
     def encode(self, texts: Sequence[str], layer: int) -> Encoded:
@@ -200,111 +204,110 @@ class TextEncoder:
     def _encode(self, texts: Sequence[str], layer: int) -> Encoded:
         import torch
 
-        here: dict[str, _Entry] = {}
+        unique = list(dict.fromkeys(texts))
+        pieces, cut = self.tokenize(unique)
+        offsets = _offsets([len(p) for p in pieces])
+        # Filled in place: the vectors of a block are never in memory twice.
+        vectors = torch.empty(int(offsets[-1]), self.width)
         missing = []
-        for text in dict.fromkeys(texts):
-            entry = self._store.get((layer, text))
-            if entry is None:
-                missing.append(text)
+        for i, text in enumerate(unique):
+            found = self._store.get((layer, text))
+            if found is None:
+                missing.append(i)
             else:
-                self._store.move_to_end((layer, text))
-                here[text] = entry
-        here.update(self._fetch(missing, layer))
-        entries = [here[t] for t in texts]
-        offsets = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum([len(e.pieces) for e in entries], out=offsets[1:])
-        width = int(self.config.hidden_size)
-        return Encoded(
-            torch.cat([e.vectors for e in entries]) if entries else torch.zeros(0, width),
-            np.concatenate([e.pieces for e in entries]) if entries else np.zeros(0, np.int32),
+                vectors[offsets[i] : offsets[i + 1]] = found
+        for i, found in self._fetch(unique, pieces, missing, layer):
+            vectors[offsets[i] : offsets[i + 1]] = found
+        whole = Encoded(
+            vectors,
+            np.fromiter((p for ids in pieces for p in ids), np.int32, int(offsets[-1])),
             offsets,
-            np.array([e.cut for e in entries], bool),
+            cut,
             self.prefix,
             self.suffix,
         )
+        if len(unique) == len(texts):
+            return whole
+        place = {text: i for i, text in enumerate(unique)}
+        return _repeated(whole, np.array([place[t] for t in texts], np.int64))
 
-    def _fetch(self, texts: list[str], layer: int) -> Iterator[tuple[str, _Entry]]:
+    def _fetch(
+        self, texts: list[str], pieces: list[list[int]], missing: list[int], layer: int
+    ) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield what the disk has, then what has to be computed."""
         import torch
 
-        if self._disk is not None and texts:
-            keys = {t: self._disk.key(self.identity, layer, t) for t in texts}
-            found = self._disk.get(list(keys.values()))
-            hits = [t for t in texts if keys[t] in found]
-            texts = [t for t in texts if keys[t] not in found]
-            for text in hits:
-                pieces, vectors = found[keys[text]]
-                cut = len(pieces) == self.limit and bool(self.tokenize([text])[1][0])
-                entry = _Entry(pieces, torch.from_numpy(vectors.copy()), cut)
-                self._keep(layer, text, entry)
-                yield text, entry
-        fresh = []
-        for text, deep, entry in self._compute(texts):
-            self._keep(deep, text, entry)
-            if self._disk is not None:
-                fresh.append((deep, text, entry))
+        disk = self._disk
+        if disk is not None and missing:
+            keys = {i: disk.key(self.identity, layer, texts[i]) for i in missing}
+            for start in range(0, len(missing), _DISK_TEXTS):
+                part = missing[start : start + _DISK_TEXTS]
+                found = disk.get([keys[i] for i in part])
+                for i in part:
+                    if keys[i] in found:
+                        vectors = torch.from_numpy(found.pop(keys[i])[1].copy())
+                        self._store.put((layer, texts[i]), vectors)
+                        del keys[i]
+                        yield i, vectors
+            missing = list(keys)
+        fresh: list[tuple[bytes, embedding_cache.Entry]] = []
+        for i, deep, vectors in self._compute(pieces, missing):
+            self._store.put((deep, texts[i]), vectors)
+            if disk is not None:
+                ids = np.array(pieces[i], np.int32)
+                fresh.append((disk.key(self.identity, deep, texts[i]), (ids, vectors.numpy())))
+                if len(fresh) >= _DISK_TEXTS:
+                    disk.put(fresh)
+                    fresh.clear()
             if deep == layer:
-                yield text, entry
-        if self._disk is not None and fresh:
-            self._disk.put(
-                (self._disk.key(self.identity, deep, t), (e.pieces, e.vectors.numpy()))
-                for deep, t, e in fresh
-            )
+                yield i, vectors
+        if disk is not None and fresh:
+            disk.put(fresh)
 
-    def _compute(self, texts: list[str]) -> Iterator[tuple[str, int, _Entry]]:
+    def _compute(
+        self, pieces: list[list[int]], chosen: list[int]
+    ) -> Iterator[tuple[int, int, torch.Tensor]]:
         """Run the model over texts of like length together, for every layer a metric wanted."""
-        import torch
-
-        pieces, cut = self.tokenize(texts)
-        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
+        order = sorted(chosen, key=lambda i: len(pieces[i]))
         budget = _BATCH_TOKENS.get(self.device.split(":")[0], _GPU_BATCH_TOKENS)
         layers = sorted(self._wanted)
-        with Progress(f"encoding with {self.name}", len(texts), "texts") as bar:
+        with Progress(f"encoding with {self.name}", len(chosen), "texts") as bar:
             for batch in _batches(order, [len(p) for p in pieces], budget):
-                longest = len(pieces[batch[-1]])
-                ids = torch.full((len(batch), longest), self._pad, dtype=torch.long)
-                mask = torch.zeros_like(ids)
-                for row, i in enumerate(batch):
-                    n = len(pieces[i])
-                    ids[row, :n] = torch.tensor(pieces[i])
-                    mask[row, :n] = 1
-                for layer, states in self._forward(ids, mask, layers).items():
-                    for row, i in enumerate(batch):
-                        own = np.array(pieces[i], np.int32)
-                        yield (
-                            texts[i],
-                            layer,
-                            _Entry(own, states[row, : len(own)].clone(), bool(cut[i])),
-                        )
+                some = [pieces[i] for i in batch]
+                for layer, states in self._forward(some, layers).items():
+                    for i, own in zip(batch, states.split([len(p) for p in some]), strict=True):
+                        yield i, layer, own
                 bar.advance(len(batch))
 
-    def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, layers: list[int]
-    ) -> dict[int, torch.Tensor]:
-        """Return the unit vectors of each layer; blocks above the highest one are not run."""
+    def _forward(self, sentences: list[list[int]], layers: list[int]) -> dict[int, torch.Tensor]:
+        """Return the unit vectors of each layer, end to end; higher blocks are not run."""
         import torch
 
-        ids, mask = ids.to(self.device), mask.to(self.device)
-        states: dict[int, torch.Tensor] = {}
         with torch.inference_mode():
-            if self._blocks is None:
-                out = self._model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
-                states = {k: out.hidden_states[k] for k in layers}
+            if self._packed is not None:
+                states = dict(self._packed.states(sentences, layers))
             else:
-                with _Tap(self._blocks, layers, states):
-                    self._model(input_ids=ids, attention_mask=mask)
+                states = self._padded(sentences, layers)
             unit = torch.nn.functional.normalize
             return {k: unit(v.float(), dim=-1).cpu() for k, v in states.items()}
 
-    def _keep(self, layer: int, text: str, entry: _Entry) -> None:
-        size = entry.vectors.numel() * 4
-        if size > STORE_BYTES:
-            return
-        self._store[layer, text] = entry
-        self._stored += size
-        while self._stored > STORE_BYTES:
-            _, old = self._store.popitem(last=False)
-            self._stored -= old.vectors.numel() * 4
+    def _padded(self, sentences: list[list[int]], layers: list[int]) -> dict[int, torch.Tensor]:
+        """Run the model's own forward."""
+        import torch
+
+        rows = [torch.tensor(s) for s in sentences]
+        ids = torch.nn.utils.rnn.pad_sequence(rows, True, self._pad).to(self.device)
+        lengths = torch.tensor([len(s) for s in sentences])
+        real = (torch.arange(ids.shape[1]) < lengths[:, None]).to(self.device)
+        given = {"input_ids": ids, "attention_mask": real.long()}
+        states: dict[int, torch.Tensor] = {}
+        if self._blocks is None:
+            out = self._model(**given, output_hidden_states=True)
+            states = {k: out.hidden_states[k] for k in layers}
+        else:
+            with Tap(self._blocks, layers, states):
+                self._model(**given)
+        return {k: v[real] for k, v in states.items()}
 
     @property
     def _pad(self) -> int:
@@ -322,18 +325,11 @@ class TextEncoder:
         return min(positions, int(min(self._tokenizer.model_max_length, 1 << 30)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Entry:
-    pieces: npt.NDArray[np.int32]
-    vectors: torch.Tensor
-    cut: bool
-
-
 class _Reached(Exception):
     """The highest wanted layer is computed: a signal, not an error."""
 
 
-class _Tap:
+class Tap:
     """Takes hidden states off a running model and stops it behind the last wanted one."""
 
     def __init__(self, blocks: Any, layers: list[int], into: dict[int, torch.Tensor]) -> None:
@@ -439,6 +435,24 @@ def _blocks(model: Any, count: int) -> Any:
 
     found = [m for m in model.modules() if isinstance(m, ModuleList) and len(m) == count]
     return found[0] if len(found) == 1 and count > 0 else None
+
+
+def _offsets(lengths: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _repeated(whole: Encoded, place: npt.NDArray[np.int64]) -> Encoded:
+    """Return the sentences at these places, end to end."""
+    runs = [np.arange(whole.offsets[i], whole.offsets[i + 1]) for i in place]
+    at = np.concatenate(runs) if runs else np.zeros(0, np.int64)
+    return Encoded(
+        whole.vectors[at],
+        whole.pieces[at],
+        _offsets(whole.lengths[place]),
+        whole.cut[place],
+        whole.prefix,
+        whole.suffix,
+    )
 
 
 def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
