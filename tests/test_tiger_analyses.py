@@ -94,3 +94,28 @@ def test_no_word_stands_in_two_groups_of_a_family(kind):
     for family in swap_words.groups(kind):
         words = [word for group in family for word in group]
         assert len(words) == len(set(words))
+
+
+def test_wordnet_adds_synonyms_of_one_group():
+    senses = {
+        "dog": {1}, "hound": {1}, "pup": {2}, "doggy": {1}, "cat": {3}, "kitty": {3},
+        "pet": {1, 3}, "tree": {9}, "mouser": {3},
+    }  # fmt: skip
+
+    class Tables:
+        def synsets(self, word):
+            return frozenset(senses.get(word, ()))
+
+    before = swap_words.groups("object")
+    found = swap_words.widened("object", ["doggy", "pet", "tree", "mouser", "dog"], Tables())
+    added = {
+        (before[f][g][0], word)
+        for f, family in enumerate(found)
+        for g, group in enumerate(family)
+        for word in set(group) - set(before[f][g])
+    }
+    assert added == {("dog", "doggy"), ("cat", "mouser")}
+    captions = {str(n): ["a doggy runs", "x"] for n in range(6)}
+    kinds = {p.word for p in swap_pairs(captions, 6, wordnet=Tables()) if p.kind == "object"}
+    assert kinds == {"doggy"}
+    assert not [p for p in swap_pairs(captions, 6) if p.word == "doggy"]

@@ -37,6 +37,11 @@ def add_parser(subs: Any) -> None:
             one.add_argument("--counts", type=int, nargs="+", default=[1, 2, 5, 10, 20, 30, 40, 50])
         if name == "swaps":
             one.add_argument("--pairs", type=int, default=100, help="per kind of replacement")
+            one.add_argument(
+                "--wordnet",
+                action="store_true",
+                help="add WordNet synonyms (of METEOR's tables) to our lists of words",
+            )
         _options.running(one)
         one.set_defaults(run=run)
 
@@ -62,7 +67,10 @@ def run(args: argparse.Namespace) -> int:
             of = analyses.means_by_rating if args.analysis == "ratings" else analyses.rating_errors
             found: Any = {name: of(values, ratings) for name, values in score(samples).items()}
         elif args.analysis == "swaps":
-            pairs = analyses.swap_pairs(_references(args.data), args.pairs, args.seed or 0)
+            from captious.text.synsets import WordTables
+
+            tables = WordTables.open() if args.wordnet else None
+            pairs = analyses.swap_pairs(_references(args.data), args.pairs, args.seed or 0, tables)
             found = {"pairs": len(pairs), **analyses.swap_accuracy(score, pairs)}
         else:
             captions, references, images, better, kinds = _pairs(args.data)

@@ -8,6 +8,12 @@ Each line is a family, groups are separated by ``|``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from captious.text.synsets import WordTables
+
 OBJECTS = """
 man gentleman guy | woman lady | boy lad | girl lass | baby infant toddler
 men guys gentlemen | women ladies | boys lads | girls lasses | children kids youngsters
@@ -60,3 +66,24 @@ def groups(kind: str) -> list[list[list[str]]]:
     """Families of one kind, as lists of groups of words."""
     lines = [line for line in FAMILIES[kind].splitlines() if line.strip()]
     return [[group.split() for group in line.split("|")] for line in lines]
+
+
+def widened(kind: str, vocabulary: Iterable[str], tables: WordTables) -> list[list[list[str]]]:
+    """Families with the words of a vocabulary that WordNet knows as synonyms of one group.
+
+    A word that shares a synset with two groups, or none, stays out. WordNet also lists rare senses:
+    the wider lists have more words and more errors than ours.
+    """
+    families = groups(kind)
+    known = {word for family in families for group in family for word in group}
+    senses = [
+        (group, frozenset[int]().union(*map(tables.synsets, group)))
+        for family in families
+        for group in family
+    ]
+    for word in sorted(set(vocabulary) - known):
+        mine = tables.synsets(word)
+        hits = [group for group, theirs in senses if mine & theirs]
+        if len(hits) == 1:
+            hits[0].append(word)
+    return families

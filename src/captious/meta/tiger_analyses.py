@@ -11,8 +11,10 @@ A *scorer* is any function from samples to one array per column.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,10 @@ from captious.meta import swap_words
 from captious.text import treebank
 from captious.types import CaptionSet, Floats
 
+if TYPE_CHECKING:
+    from captious.text.synsets import WordTables
+
+_COMMON = 5  # occurrences of a word that WordNet may add
 Scorer = Callable[[CaptionSet], Mapping[str, Floats]]
 
 
@@ -125,16 +131,28 @@ class SwapPair:
 
 
 def swap_pairs(
-    references: Mapping[str, Sequence[str]], per_kind: int = 100, seed: int = 0
+    references: Mapping[str, Sequence[str]],
+    per_kind: int = 100,
+    seed: int = 0,
+    wordnet: WordTables | None = None,
 ) -> list[SwapPair]:
     """Draw pairs of every kind (object, action, counting, colour, state) from reference captions.
 
-    One caption of an image gives at most one pair; it is left out of the pair's references.
+    One caption of an image gives at most one pair; it is left out of the pair's references. The
+    words come from our lists; ``wordnet`` adds synonyms that the captions use.
     """
     if per_kind < 1:
         raise UsageError(f"per_kind is {per_kind}, but at least one pair is wanted")
     draw = np.random.default_rng(seed)
-    tables = {kind: _table(kind) for kind in swap_words.FAMILIES}
+    if wordnet is None:
+        families = {kind: swap_words.groups(kind) for kind in swap_words.FAMILIES}
+    else:
+        used = Counter(
+            word for some in references.values() for text in some for word in text.lower().split()
+        )
+        common = [word for word, count in used.items() if count >= _COMMON]
+        families = {k: swap_words.widened(k, common, wordnet) for k in swap_words.FAMILIES}
+    tables = {kind: _table(found) for kind, found in families.items()}
     names = list(references)
     pairs: list[SwapPair] = []
     left = dict.fromkeys(tables, per_kind)
@@ -173,10 +191,10 @@ def swap_accuracy(score: Scorer, pairs: Sequence[SwapPair]) -> dict[str, dict[st
     return out
 
 
-def _table(kind: str) -> dict[str, tuple[list[str], list[str]]]:
+def _table(families: list[list[list[str]]]) -> dict[str, tuple[list[str], list[str]]]:
     """Word -> (words of its group, words of the other groups of its family)."""
     table: dict[str, tuple[list[str], list[str]]] = {}
-    for family in swap_words.groups(kind):
+    for family in families:
         for group in family:
             others = [word for other in family if other is not group for word in other]
             for word in group:
