@@ -277,6 +277,10 @@ def test_tests_between_metrics(rated, tmp_path, cache):
     assert test.difference > 0.5
     assert test.corrected < 0.01
     assert test.williams_p < 0.01
+    from captious.meta import tables
+
+    assert "p Williams" in tables.render(found, [test])
+    assert "rows as independent" in tables.render(found, [test])
 
 
 # -- scoring ---------------------------------------------------- ---

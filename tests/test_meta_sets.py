@@ -358,6 +358,19 @@ def test_own_pairs_and_rankings(tmp_path):
     assert found.judged.preference.tolist() == [1.0, 1.0, -1.0]
 
 
+def test_own_judgements_that_stand_twice(tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,1,0\nb,a,i,0,1\n")
+    assert "pairs that stand twice: 1 (record 2 and record 1)" in own.load(pairs).remarks
+    pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,-1,0\n")
+    with pytest.raises(InputError, match="votes below 0"):
+        own.load(pairs)
+    ranks = tmp_path / "ranks.csv"
+    ranks.write_text("caption,item,rank,references\na,1,1,r\na,1,3,r\n")
+    with pytest.raises(InputError, match="ranked twice"):
+        own.load(ranks)
+
+
 def test_own_file_lists_all_that_is_wrong(tmp_path):
     path = tmp_path / "bad.json"
     path.write_text(

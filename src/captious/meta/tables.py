@@ -48,25 +48,24 @@ def render(
     mark = "- " if format == "markdown" else ""
     parts = [grid(cells, format)]
     if tests:
-        parts.append(
-            grid(
-                [
-                    ["pair", "difference", "p", "p Holm"],
-                    *(
-                        [
-                            f"{t.a} - {t.b}",
-                            f"{t.difference:+.4f}",
-                            f"{t.p:.4f}",
-                            f"{t.corrected:.4f}{'*' if t.corrected < 0.05 else ''}",
-                        ]
-                        for t in tests
-                    ),
-                ],
-                format,
-            )
-        )
+        parts.append(grid(_tested(tests), format))
     parts.append("\n".join(mark + line for line in remarks(found, tests, signatures)))
     return "\n\n".join(parts) + "\n"
+
+
+def _tested(tests: Sequence[Test]) -> list[list[str]]:
+    """Return the comparisons as cells; Williams' p stands beside where there is one."""
+    williams = any(not math.isnan(t.williams_p) for t in tests)
+    cells = [["pair", "difference", "p", "p Holm", *(["p Williams"] * williams)]]
+    for t in tests:
+        row = [
+            f"{t.a} - {t.b}",
+            f"{t.difference:+.4f}",
+            f"{t.p:.4f}",
+            f"{t.corrected:.4f}{'*' if t.corrected < 0.05 else ''}",
+        ]
+        cells.append(row + [f"{t.williams_p:.4f}"] * williams)
+    return cells
 
 
 def remarks(found: Evaluation, tests: Sequence[Test], signatures: bool) -> list[str]:
@@ -82,6 +81,8 @@ def remarks(found: Evaluation, tests: Sequence[Test], signatures: bool) -> list[
             "tests: scores of two metrics change places image by image (PERM-BOTH); "
             f"p corrected by Holm for {len(tests)} comparisons"
         )
+        if found.protocol.measure == "r":
+            said.append("Williams' test takes rows as independent; its p is not corrected")
     said += [f"ceiling, {k}: {v:.4f}" for k, v in agreement.ceiling(found.judged).items()]
     for r in found.results:
         if r.reason:

@@ -189,7 +189,13 @@ def _ratings(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
 
 def _pairs(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
     captions, votes = [], []
+    seen: dict[tuple[str, ...], str] = {}
     for place, row in records:
+        pair = sorted(str(row.get(f"caption_{x}")) for x in "ab")
+        key = (str(row.get("image") or row.get("item") or ""), *pair)
+        if key in seen:  # several judges may have a line each, so this forbids nothing
+            checks.note("pairs that stand twice", f"{place} and {seen[key]}")
+        seen[key] = place
         captions += [_text(row, f"caption_{x}", place, checks) for x in "ab"]
         if row.get("preferred") is not None:
             chosen = {"a": (1.0, 0.0), "b": (0.0, 1.0), "tie": (0.5, 0.5)}.get(
@@ -205,6 +211,8 @@ def _pairs(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
                     _value(row.get("votes_b"), "votes", place, checks),
                 )
             )
+            if min(votes[-1]) < 0:
+                checks.bad("votes below 0", place)
     places = [n for n in range(len(records)) for _ in (0, 1)]
     samples, units, groups = _frame(records, captions, places, checks)
     at = np.arange(len(records))
@@ -223,8 +231,13 @@ def _rankings(card: Card, records: list[Record], checks: Checks) -> JudgementSet
     captions = [_text(row, "caption", place, checks) for place, row in records]
     ranks = [_value(row.get("rank"), "ranks", place, checks) for place, row in records]
     items: dict[str, list[int]] = {}
-    for number, (_, row) in enumerate(records):
+    seen: dict[tuple[str, str], str] = {}
+    for number, (place, row) in enumerate(records):
         items.setdefault(str(row.get("item")), []).append(number)
+        key = (str(row.get("item")), str(row.get("caption")))
+        if key in seen:
+            checks.bad("captions that are ranked twice", f"{place} and {seen[key]}")
+        seen[key] = place
     for item, members in items.items():
         if len(members) < 2:
             checks.bad("items with a single caption", item)
