@@ -21,6 +21,14 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/lm-coco",
     ),
     Asset(
+        name="composites",
+        purpose="learned composites (eval_ms ... eval_mwcs, captious_ref, captious_free), trained "
+        "by us on COCO captions and Flickr8k judgements",
+        licence="Apache-2.0 (weights); see docs/results-composites.md for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/composites",
+    ),
+    Asset(
         name="meteor-tables",
         purpose="METEOR 1.5 word tables: function words, WordNet 3.0 synsets, irregular forms",
         licence="METEOR LGPL-2.1; WordNet licence for the synsets",
@@ -143,6 +151,13 @@ ASSETS: tuple[Asset, ...] = (
         licence="Apache-2.0 (weights); see its model card for the data",
         remedy="reinstall captious (it is part of the package)",
         builtin="weights/scan-flickr8k",
+    ),
+    Asset(
+        name="vilbert-flickr8k",
+        purpose="compact ViLBERT trained by us on Flickr8k: the default model of ViLBERTScore",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/vilbert-flickr8k",
     ),
     Asset(
         name="vilbert-pretrained",

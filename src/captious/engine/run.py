@@ -15,7 +15,7 @@ import numpy as np
 from captious import registry
 from captious._version import __version__
 from captious.engine import bootstrap, evidence
-from captious.engine.plan import Step, has, plan, steps_for
+from captious.engine.plan import has, plan, steps_for
 from captious.engine.table import ScoreTable, Unscored
 from captious.metrics.base import Metric
 from captious.progress import Progress
@@ -54,8 +54,9 @@ def run(
     signatures: dict[str, str] = {}
     unscored: list[Unscored] = []
     notes: dict[str, int] = {}
+    done: dict[Metric, tuple[Stats, Any]] = {}
     for step in steps:
-        stats, context = _step(step, samples, keep)
+        stats, context = _shared(step.metric, samples, keep, done)
         blocks.append(stats.rows)
         text = step.metric.signature(reference_label(samples), context, samples.objects_from)
         signatures |= dict.fromkeys(step.names, text)
@@ -70,8 +71,21 @@ def run(
     return ScoreTable.assemble(samples, steps, blocks, signatures, unscored, notes, resamples)
 
 
-def _step(step: Step, samples: CaptionSet, keep: _Parts) -> tuple[Stats, Any]:
-    metric = step.metric
+def _shared(
+    metric: Metric, samples: CaptionSet, keep: _Parts, done: dict[Metric, tuple[Stats, Any]]
+) -> tuple[Stats, Any]:
+    """Run a metric once, whoever asks for it: the user, or a metric that is made of others."""
+    if metric not in done:
+        if metric.inputs:
+            found = [_shared(part, samples, keep, done) for part in metric.inputs]
+            contexts = tuple(context for _, context in found)
+            done[metric] = metric.combine([stats for stats, _ in found], contexts), contexts
+        else:
+            done[metric] = _alone(metric, samples, keep)
+    return done[metric]
+
+
+def _alone(metric: Metric, samples: CaptionSet, keep: _Parts) -> tuple[Stats, Any]:
     usable = np.ones(len(samples), bool)
     reasons: dict[int, str] = {}
     for need in metric.needs:

@@ -11,6 +11,7 @@ A metric that is a plain mean overrides only :meth:`Metric.stats`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -78,6 +79,17 @@ class Metric:
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return one row of statistics per sample."""
         raise TypeError(f"{type(self).__name__} must override stats()")
+
+    # -- a metric made of other metrics --------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[Metric, ...]:
+        """Metrics that this one is computed from; the engine runs each of them once."""
+        return ()
+
+    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any]) -> Stats:
+        """Return the statistics from those of :attr:`inputs`, all of the same samples."""
+        raise TypeError(f"{type(self).__name__} names inputs: it must override combine()")
 
     # -- from statistics to values ---------------------------------------------------------
 

@@ -1,0 +1,210 @@
+"""``captious train composite``: captions in, a folder with the model, its log and curve out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captious.cli import _options
+from captious.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from captious.learned.sampling import Drawn
+    from captious.learned.train import Data, Judged, Options
+
+_PAPER = "meteor,wmd,cider(df='coco-val'),spice"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the trainer."""
+    parser.add_argument("--human", type=Path, metavar="FILE",
+                        help="captions that people wrote, by image id")  # fmt: skip
+    parser.add_argument("--machine", type=Path, nargs="+", default=[], metavar="FILE",
+                        help="captions of captioners, one file each, by image id")  # fmt: skip
+    parser.add_argument("--refs", "-r", type=Path, metavar="FILE",
+                        help="references by image id (may be the file of --human)")  # fmt: skip
+    parser.add_argument("--inputs", default=_PAPER, metavar="COLUMNS",
+                        help=f"score columns to learn from (default: {_PAPER})")  # fmt: skip
+    parser.add_argument("--objective", choices=("classify", "rate", "rank"), default="classify",
+                        help="human or machine; the rating; which is better")  # fmt: skip
+    parser.add_argument("--judgements", metavar="SET",
+                        help="judgement set (flickr8k-expert, ... or a file): half of its images "
+                        "picks the epoch; rate and rank learn from the rest")  # fmt: skip
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where judgement sets lie")
+    parser.add_argument("--regions", type=Path, metavar="STORE",
+                        help="region features, for inputs that look at the image")  # fmt: skip
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--hidden", type=int, nargs="*", default=[72, 72], metavar="UNITS",
+                        help="hidden layers (default: 72 72; none for a weighted sum)")  # fmt: skip
+    parser.add_argument("--scale", choices=("raw", "z", "ranks"), default="raw",
+                        help="how features are scaled first (default: raw)")  # fmt: skip
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
+    parser.add_argument("--epochs", type=int, default=700)
+    parser.add_argument("--patience", type=int, default=60, help="epochs without a better tau")
+    parser.add_argument("--batch", type=int, default=6650)
+    parser.add_argument("--l2", type=float, default=1e-4)
+    parser.add_argument("--accuracy", type=float, default=0.6,
+                        help="on unseen images before an epoch may win")  # fmt: skip
+    draw = parser.add_argument_group("examples of the classifier, per image")
+    draw.add_argument("--positives", type=int, default=3, help="human captions")
+    draw.add_argument("--negatives", type=int, default=3, help="machine captions")
+    draw.add_argument("--others", type=int, default=3, help="human captions of other images")
+    draw.add_argument("--gamed", type=int, default=1, help="spoilt versions per human caption")
+    draw.add_argument("--references", type=int, default=4, help="references per example")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw, compute features, train, write."""
+    from captious import settings
+    from captious.io import files
+    from captious.learned import features, model_file
+    from captious.learned.train import Options, fit
+    from captious.models.train.curve import draw_curve
+
+    options = Options(
+        objective=args.objective,
+        hidden=tuple(args.hidden),
+        rate=args.rate,
+        epochs=args.epochs,
+        batch=args.batch,
+        l2=args.l2,
+        patience=args.patience,
+        accuracy=args.accuracy,
+        scale=args.scale,
+        gamed=1.0 if args.objective != "classify" else 0.0,
+        seed=settings.get().seed,
+    )
+    inputs = features.parse_inputs(args.inputs)
+    judged, learned = _judgements(args, inputs, options)
+    if args.objective == "classify":
+        data, identities, said = _examples(args, inputs)
+    elif learned is None:
+        raise UsageError(f"--objective {args.objective} learns from ratings: name --judgements")
+    else:
+        data, identities, said = learned
+
+    def report(entry: dict[str, float]) -> None:
+        if not args.quiet:
+            _options.remark("  ".join(f"{k} {v:.4g}" for k, v in entry.items() if k != "step"))
+
+    divisors = None
+    if args.scale == "raw":
+        divisors = [10.0 if i.metric.name in ("cider", "cider_d") else 1.0 for i in inputs]
+    facts = {"name": args.output.name, "data": said, "judgements": args.judgements}
+    done = fit(data, inputs, identities, options, judged, divisors, facts, report)
+    done.model.facts["quality"] = done.best
+    model_file.save(done.model, args.output)
+    with files.replacing(args.output / "log.json") as file:
+        file.write(json.dumps(done.history, indent=1) + "\n")
+    draw_curve(done.history, args.output / "curve.png", ("loss",), ("tau", "accuracy"))
+    _options.remark(
+        f"epoch {done.best['epoch']:.0f} won; wrote {args.output}; "
+        f"use it as composite(model='{args.output}')"
+    )
+    return 0
+
+
+def _examples(
+    args: argparse.Namespace, inputs: Any
+) -> tuple[Data, tuple[dict[str, str], ...], dict[str, Any]]:
+    """Draw human and machine captions and compute their features."""
+    import numpy as np
+
+    from captious import settings
+    from captious.learned import features, sampling
+    from captious.learned.train import Data
+
+    if args.human is None or args.refs is None:
+        raise UsageError("a classifier learns from --human, --machine and --refs files")
+    human, refs = _by_image(args.human), _by_image(args.refs)
+    machine = {
+        path.stem: {image: texts[0] for image, texts in _by_image(path).items()}
+        for path in args.machine
+    }
+    how = sampling.Draw(args.positives, args.negatives, args.others, args.gamed, args.references)
+    drawn: Drawn = sampling.draw(human, machine, refs, how, settings.get().seed)
+    table = features.table(drawn.samples, inputs)
+    table.require(inputs, "training examples")
+    gamed = np.flatnonzero(drawn.partner >= 0)
+    counts = {k: int((drawn.kinds == k).sum()) for k in dict.fromkeys(drawn.kinds.tolist())}
+    said = {"examples": counts, "images": len(set(drawn.images.tolist())),
+            "captioners": sorted(machine), "references": how.references}  # fmt: skip
+    data = Data(
+        table.values,
+        drawn.labels.astype(np.float64),
+        drawn.images,
+        drawn.weights(),
+        drawn.partner[gamed],
+        gamed,
+    )
+    return data, table.identities, said
+
+
+def _judgements(
+    args: argparse.Namespace, inputs: Any, options: Options
+) -> tuple[Judged | None, tuple[Data, Any, dict[str, Any]] | None]:
+    """Return judgements to stop by, and (rate, rank) those to learn from, of other images."""
+    if args.judgements is None:
+        return None, None
+    import numpy as np
+
+    from captious.learned import features
+    from captious.learned.train import Data, Judged
+    from captious.meta import sets
+    from captious.meta.evaluate import mean_rating
+    from captious.meta.judgements import JudgementSet, Ratings
+    from captious.meta.sets import own
+
+    found: JudgementSet
+    if args.judgements in sets.names():
+        found = sets.load_ratings(args.judgements, sets.data_root(args.data))
+    else:
+        found = own.load(Path(args.judgements))
+    if not isinstance(found.judged, Ratings):
+        raise UsageError(f"{args.judgements} holds choices between captions; ratings are wanted")
+    found = found.without_own()
+    judged = found.judged
+    if not isinstance(judged, Ratings):
+        raise UsageError(f"{args.judgements}: ratings are wanted")
+    rows, ratings = mean_rating(judged)
+    table = features.table(found.samples, inputs)
+    known = np.isfinite(table.values[rows]).all(axis=1)
+    if not known.any():
+        table.require(inputs, args.judgements)
+    if not known.all():
+        _options.remark(f"{int((~known).sum()):,} judged captions lack an input and are left out")
+    rows, ratings = rows[known], ratings[known]
+    images = np.unique(found.units.astype(str))
+    order = np.random.default_rng(options.seed).permutation(len(images))
+    first = np.isin(found.units[rows].astype(str), images[order[: len(images) // 2]])
+    if first.all() or not first.any():
+        raise InputError(f"{args.judgements}: judgements of at least two images are wanted")
+    stop = Judged(table.values[rows[first]], ratings[first])
+    if options.objective == "classify":
+        return stop, None
+    target = (ratings[~first] - judged.low) / (judged.high - judged.low)
+    data = Data(table.values[rows[~first]], target, found.units[rows[~first]])
+    said = {"ratings": int((~first).sum()), "set": found.name}
+    return stop, (data, table.identities, said)
+
+
+def _by_image(path: Path) -> dict[str, list[str]]:
+    """Read captions by image id from a file of any known shape."""
+    from captious.io import sources
+
+    source = sources.read(path)
+    keys = source.id if source.id is not None else source.image
+    if keys is None:
+        raise InputError(f"{path}: captions must carry an image id, so that files can be joined")
+    out: dict[str, list[str]] = {}
+    for row, key in enumerate(keys):
+        for column in (source.caption, source.references):
+            entry = None if column is None else column[row]
+            texts = [entry] if isinstance(entry, str) else list(entry or ())
+            out.setdefault(sources.key(key), []).extend(t for t in texts if isinstance(t, str))
+    empty = [k for k, v in out.items() if not v]
+    if empty:
+        raise InputError(f"{path}: {len(empty):,} images have no caption (first: {empty[0]!r})")
+    return out

@@ -1,0 +1,80 @@
+"""``captious probe``: how far can a metric be fooled?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from captious import settings
+from captious.cli import _options
+from captious.types import CaptionSet
+
+
+def add_parser(subs: Any) -> None:
+    """Register the verb."""
+    parser = subs.add_parser(
+        "probe",
+        help="spoil captions on purpose and see whether a metric notices",
+        description="Spoil captions in five ways (repetition, objects, shuffle, template, "
+        "frequent) and report how often the untouched caption keeps the higher score. Several "
+        "variants are tried per attack, and the one that the metric likes best counts. "
+        "Example: captious probe captions.json --refs refs.json -m meteor,spice",
+    )
+    _options.data(parser, several=False)
+    parser.add_argument("--metrics", "-m", nargs="+", required=True, help="which metrics")
+    parser.add_argument("--attacks", nargs="+", metavar="NAME", help="only these attacks")
+    parser.add_argument("--variants", type=int, default=3, help="tries per attack (default: 3)")
+    parser.add_argument("--limit", type=int, default=500, help="captions to attack (default: 500)")
+    parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
+    _options.running(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Attack and report."""
+    from captious.learned import gaming
+
+    with _options.active(args):
+        samples = _fair(_options.read(args))
+        seed = settings.get().seed
+        if len(samples) > args.limit:
+            picked = np.random.default_rng(seed).choice(len(samples), args.limit, replace=False)
+            samples = samples.take(np.sort(picked))
+        found = gaming.probe(
+            samples,
+            args.metrics,
+            attacks=tuple(args.attacks or gaming.ATTACKS),
+            variants=args.variants,
+            seed=seed,
+        )
+    if args.format == "json":
+        sys.stdout.write(json.dumps([asdict(f) for f in found], indent=1) + "\n")
+        return 0
+    wide = max(len(f.column) for f in found)
+    sys.stdout.write(
+        f"{'column':{wide}}  attack      captions  untouched wins  against one variant  gain\n"
+    )
+    for f in found:
+        sys.stdout.write(
+            f"{f.column:{wide}}  {f.attack:10}  {f.captions:8,}  {100 * f.held:13.1f}%"
+            f"  {100 * f.held_one:18.1f}%  {f.gain:+.2f}\n"
+        )
+    return 0
+
+
+def _fair(samples: CaptionSet) -> CaptionSet:
+    """Take a caption out of its own references: no gamed version could match itself."""
+    same = samples.caption[samples.reference_rows] == samples.reference
+    if not same.any():
+        return samples
+    counts = np.bincount(samples.reference_rows[~same], minlength=len(samples))
+    offsets = np.zeros(len(samples) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    left = replace(samples, reference=samples.reference[~same], offsets=offsets)
+    _options.remark(f"{int(same.sum()):,} captions were taken out of their own references")
+    return left.take(np.flatnonzero(counts > 0)) if (counts == 0).any() else left

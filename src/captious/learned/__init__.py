@@ -1,0 +1,1 @@
+"""Metrics learned from the scores of other metrics: training, model files, probes."""

@@ -1,0 +1,85 @@
+"""``captious_ref`` and ``captious_free``: everything captious has, in one score.
+
+Trained on what people said of captions (Flickr8k-Expert and Flickr8k-CF, half of the photographs),
+not on human against machine: each feature is brought to normal scores by its quantiles in training,
+and a small model ranks captions as people did. Gamed captions must rank below untouched ones.
+
+``captious_ref`` reads references and image; where there is no image, ``image=False`` takes a model
+that was trained without it: nothing is filled in for a missing input. ``captious_free`` reads image
+and caption only. ``blind=True`` leaves out every input whose encoder saw captions of Flickr or COCO
+photographs in training (MiniLM, and the grounding model that it taught).
+
+Worked example: a weighted sum with weights 1 and 2 over two features that lie one deviation above
+and half a deviation below the middle has log odds 1 - 1 = 0, a score of 0.5.
+
+Which inputs, what each encoder saw, and all numbers: docs/results-composites.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from captious.errors import UsageError
+from captious.learned.composite import _column, _Composite
+from captious.learned.features import needs_of
+from captious.metrics.base import Column, Need
+
+
+@dataclass(frozen=True)
+class CaptiousRef(_Composite):
+    """captious_ref: all metrics in one, with references; trained on human judgements.
+
+    Args:
+        image: whether the image is read; without it a model trained for that is taken.
+        blind: leave out inputs whose encoder saw captions of such photographs in training.
+    """
+
+    image: bool = True
+    blind: bool = False
+
+    name: ClassVar[str] = "captious_ref"
+    columns: ClassVar[tuple[Column, ...]] = _column(
+        "captious_ref", "how good people would find it, from references and image"
+    )
+    modules: ClassVar[dict[str, str]] = {
+        "torch": "neural",
+        "transformers": "neural",
+        "numba": "meteor",
+        "spacy": "spice",
+        "ot": "vectors",
+    }
+
+    def __post_init__(self) -> None:
+        if self.blind and self.image:
+            raise UsageError(
+                "captious_ref: every image input was taught by captions of such photographs; "
+                "blind=True goes with image=False"
+            )
+
+    def _file(self) -> str:
+        return "captious_ref" + ("" if self.image else "_text") + ("_blind" if self.blind else "")
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        """References, and the image unless ``image=False``."""
+        return needs_of(self._known())
+
+
+@dataclass(frozen=True)
+class CaptiousFree(_Composite):
+    """captious_free: all metrics that need no references in one; trained on human judgements."""
+
+    name: ClassVar[str] = "captious_free"
+    columns: ClassVar[tuple[Column, ...]] = _column(
+        "captious_free", "how good people would find it, from the image alone"
+    )
+    modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
+
+    def _file(self) -> str:
+        return "captious_free"
+
+    @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        """The image, and whatever else its inputs need."""
+        return needs_of(self._known())

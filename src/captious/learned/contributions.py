@@ -1,0 +1,89 @@
+"""How much did each feature add to a composite's score?
+
+Shapley values against the mean caption of the training set: the score with a set S of features at
+the caption's own values and the rest at the mean is computed for every S (2^n of them, n is small),
+so the values are exact and add up to score minus baseline score. In the log odds of a weighted sum
+the contribution of a feature is its weight times its scaled distance from the mean, exact as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from math import factorial
+
+import numpy as np
+
+from captious.errors import UsageError
+from captious.learned.model_file import Model
+from captious.types import Floats
+
+MOST = 14  # features; 2^14 scores are still one small matrix product
+
+
+def shapley(value: Callable[[Floats], Floats], here: Floats, base: Floats) -> Floats:
+    """Return the exact Shapley value of every feature.
+
+    Args:
+        value: scores of (rows, features).
+        here: the caption's features.
+        base: the features it is compared with.
+
+    Example:
+        >>> shapley(lambda x: x[:, 0] + 2 * x[:, 1], np.array([1.0, 1.0]), np.zeros(2)).tolist()
+        [1.0, 2.0]
+    """
+    n = len(here)
+    if n > MOST:
+        raise UsageError(f"exact contributions are computed for up to {MOST} features, not {n}")
+    sets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    found = value(np.where(sets == 1, here, base))
+    sizes = sets.sum(axis=1)
+    share = np.array([factorial(s) * factorial(n - s - 1) / factorial(n) for s in range(n)])
+    out = np.empty(n)
+    for i in range(n):
+        without = np.flatnonzero(sets[:, i] == 0)
+        gain = found[without + (1 << i)] - found[without]
+        out[i] = (share[sizes[without]] * gain).sum()
+    return out
+
+
+def log_odds_parts(model: Model, here: Floats) -> Floats:
+    """Return what each feature adds to the log odds of a weighted sum."""
+    both = model.scaling(np.stack([here, model.baseline]))
+    return model.weights * (both[0] - both[1])
+
+
+_ROW, _LEFT, _HALF = 24, 170, 150
+
+
+def bars(title: str, names: Sequence[str], values: Sequence[float], parts: Floats) -> str:
+    """Draw contributions as bars left (against the caption) and right (for it) of a line."""
+    width, height = _LEFT + 2 * _HALF + 70, 60 + _ROW * len(names)
+    most = float(np.max(np.abs(parts), initial=0.0)) or 1.0
+    middle = _LEFT + _HALF
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="sans-serif" font-size="11" role="img" '
+        f'aria-label="{escape(title)}">',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        f'<text x="6" y="16" font-size="12" font-weight="bold">{escape(title)}</text>',
+        f'<line x1="{middle}" y1="26" x2="{middle}" y2="{height - 24}" stroke="#444"/>',
+    ]
+    for row, (name, value, part) in enumerate(zip(names, values, parts, strict=True)):
+        y = 30 + _ROW * row
+        long = abs(part) / most * (_HALF - 46)
+        x = middle if part >= 0 else middle - long
+        colour = "#2a7f62" if part >= 0 else "#b5483a"
+        at = middle + long + 4 if part >= 0 else middle - long - 4
+        anchor = "start" if part >= 0 else "end"
+        out += [
+            f'<text x="6" y="{y + 14}">{escape(name)} = {value:.3f}</text>',
+            f'<rect x="{x:.1f}" y="{y + 3}" width="{long:.1f}" height="14" fill="{colour}"/>',
+            f'<text x="{at:.1f}" y="{y + 14}" text-anchor="{anchor}">{part:+.3f}</text>',
+        ]
+    out.append(
+        f'<text x="6" y="{height - 8}" fill="#555">against the mean caption of the training set: '
+        "left lowers, right raises the score</text></svg>"
+    )
+    return "".join(out)

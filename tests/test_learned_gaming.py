@@ -1,0 +1,173 @@
+"""The gaming probe, the trainer's command line, and the models that are shipped."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from captious import assets, cli, registry, settings
+from captious.errors import InputError, UsageError
+from captious.learned import gaming, model_file
+from captious.types import CaptionSet
+from test_learned import HUMAN, MACHINE
+
+CAPTION = "A brown dog runs in the snow."
+
+
+@pytest.mark.parametrize("attack", gaming.ATTACKS)
+def test_attacks_spoil(attack):
+    kit = gaming.Material.of(["a man rides a horse"] * 3 + ["two cats"])
+    made = gaming.spoil(CAPTION, attack, np.random.default_rng(0), kit, 3)
+    assert len(made) == len(set(made)) == 3
+    assert all(m.lower() != "a brown dog runs in the snow" for m in made)
+    words = set("a brown dog runs in the snow".split())
+    if attack in ("repetition", "objects"):
+        assert all(words <= set(m.lower().split()) for m in made[:1])
+    if attack == "shuffle":
+        assert all(sorted(m.lower().split()) == sorted("a brown dog runs in the snow".split())
+                   for m in made)  # fmt: skip
+    if attack == "frequent":
+        assert set(made) <= set(kit.frequent)
+
+
+def test_frequent_captions_come_from_the_set():
+    kit = gaming.Material.of(["a man rides a horse", "A man rides a horse .", "two cats"])
+    assert kit.frequent[0] == "a man rides a horse"
+    assert "two cats" not in kit.frequent
+
+
+def test_nothing_to_spoil():
+    rng = np.random.default_rng(0)
+    assert gaming.spoil("...", "shuffle", rng, gaming.Material()) == []
+    assert gaming.spoil("dogs", "shuffle", rng, gaming.Material()) == []
+    with pytest.raises(UsageError, match=r"no attack is called 'shufle'. Did you mean 'shuffle'"):
+        gaming.spoil("a dog", "shufle", rng, gaming.Material())
+    with pytest.raises(InputError, match="no caption holds a word"):
+        gaming.gamed(CaptionSet.build(["..."], [["a dog"]]))
+
+
+def test_judge_takes_the_best_variant():
+    made = gaming.Gamed(CaptionSet.build(["x"] * 4), np.array([0, 0, 1, 1]),
+                        np.array(["shuffle"] * 4, dtype=object))  # fmt: skip
+    found = gaming.judge("m", np.array([0.5, 0.5]), np.array([0.1, 0.4, 0.2, 0.5]), made)
+    one, total = found
+    assert (one.attack, one.captions, one.held, one.held_one) == ("shuffle", 2, 0.5, 0.75)
+    assert total.attack == "all"
+    assert one.gain == pytest.approx(-0.05)
+
+
+def test_probe_tells_a_bag_of_words_from_an_ordered_metric(cache):
+    samples = CaptionSet.build([v[0] for v in HUMAN.values()], [v[1:] for v in HUMAN.values()])
+    found = {(f.column, f.attack): f for f in gaming.probe(samples, ["bleu_1", "bleu_4"])}
+    assert found["bleu_1", "shuffle"].held == 0.0  # order is nothing to it: all are ties
+    assert found["bleu_4", "shuffle"].held > 0.8
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "human.json").write_text(json.dumps(HUMAN))
+    for name, captions in MACHINE.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(captions))
+    return tmp_path
+
+
+def test_command_line_trains_scores_and_probes(files, cache, capsys):
+    where = str(files / "model")
+    rating = [
+        {"id": f"{i}-{k}", "image": str(i), "caption": text, "references": HUMAN[str(i)][2:],
+         "rating": score}
+        for i in range(30)
+        for k, (text, score) in enumerate([(HUMAN[str(i)][0], 4), (MACHINE["poor"][str(i)], 1)])
+    ]  # fmt: skip
+    (files / "ratings.json").write_text(json.dumps(rating))
+    base = ["--cache", str(cache.cache_dir), "-q"]
+    code = cli.main(
+        ["train", "composite", "--human", str(files / "human.json"), "--refs",
+         str(files / "human.json"), "--machine", str(files / "good.json"), str(files / "poor.json"),
+         "--inputs", "bleu_1,rouge_l", "--judgements", str(files / "ratings.json"), "--hidden", "8",
+         "--epochs", "40", "--rate", "0.02", "-o", where, *base]
+    )  # fmt: skip
+    assert code == 0, capsys.readouterr().err
+    assert {p.name for p in (files / "model").iterdir()} == {
+        "model.json", "model.safetensors", "log.json", "curve.png"}  # fmt: skip
+    facts = json.loads((files / "model/model.json").read_text())
+    assert facts["data"]["examples"]["human"] == 150
+    assert facts["quality"]["accuracy"] >= 0.6
+    assert facts["options"]["seed"] == settings.Settings().seed
+    capsys.readouterr()
+    code = cli.main(
+        ["probe", str(files / "good.json"), "--refs", str(files / "human.json"), "-m",
+         f"composite(model='{where}')", "-f", "json", *base]
+    )  # fmt: skip
+    assert code == 0
+    assert {r["attack"] for r in json.loads(capsys.readouterr().out)} == {*gaming.ATTACKS, "all"}
+    code = cli.main(
+        ["explain", "-c", "a dog runs", "-R", "a dog runs fast", "-m",
+         f"composite(model='{where}')", "--svg", str(files / "why.svg"), *base]
+    )  # fmt: skip
+    assert code == 0
+    assert (files / "why.svg").read_text().startswith("<svg")
+
+
+def test_command_line_refuses(files, cache, capsys):
+    base = ["-o", str(files / "m"), "--cache", str(cache.cache_dir), "-q", "--inputs", "rouge_l"]
+    assert cli.main(["train", "composite", *base]) == 2
+    assert "--human, --machine and --refs" in capsys.readouterr().err
+    assert cli.main(["train", "composite", "--objective", "rank", *base]) == 2
+    assert "name --judgements" in capsys.readouterr().err
+    assert not (files / "m").exists()
+
+
+# -- what is shipped ---------------------------------------------------------------------------
+
+SIX = ("eval_ms", "eval_cs", "eval_mcs", "eval_wcs", "eval_mws", "eval_mwcs")
+
+
+@pytest.mark.parametrize("name", [*SIX, *(f"{n}(guard=True)" for n in SIX), "captious_ref",
+                                  "captious_ref(image=False)",
+                                  "captious_ref(image=False, blind=True)",
+                                  "captious_free", "composite"])  # fmt: skip
+def test_shipped_models_say_everything(name):
+    metric = registry.create(name)
+    model = metric.open()
+    quality = model.facts["quality"]
+    assert quality["flickr8k-expert tau-c, half B"] > 0.4
+    assert quality["pascal50s, 5 references, ties half"]["mean"] > 70
+    assert model.facts["data"]
+    assert model.facts["options"]["seed"] is not None
+    assert all(model.identities)
+    text = json.dumps(model.facts)
+    assert not any(place in text for place in ("/work/", "/tmp/", "/root/"))
+
+
+def test_shipped_composites_are_small():
+    folder = assets.resolve("composites")
+    assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 2_000_000
+
+
+def test_captious_ref_wants_a_model_for_missing_images():
+    with pytest.raises(UsageError, match="image=False"):
+        registry.create("captious_ref(blind=True)")
+    inputs = {i.metric.name for i in registry.create("captious_ref(image=False)").open().inputs}
+    assert not inputs & {"tiger", "scan", "vilbertscore", "vifidel"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SIX)
+def test_shipped_numbers_hold(name, shared):
+    """Tau-c on the unseen half of Flickr8k-Expert is what the file says."""
+    import hashlib
+
+    from captious.engine.run import run
+    from captious.meta import agreement, sets
+
+    judged = sets.load_ratings("flickr8k-expert", shared / "data").without_own()
+    even = [hashlib.sha256(u.encode()).digest()[0] % 2 == 0 for u in judged.units.tolist()]
+    rows = judged.judged.rows[~np.array(even)[judged.judged.rows]]
+    ratings = judged.judged.values[~np.array(even)[judged.judged.rows]]
+    values = run(judged.samples, [name], resamples=0)[name]
+    model: model_file.Model = registry.create(name).open()
+    said = model.facts["quality"]["flickr8k-expert tau-c, half B"]
+    assert agreement.kendall_c(values[rows], ratings) == pytest.approx(said, abs=2e-3)
