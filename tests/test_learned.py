@@ -113,7 +113,9 @@ def test_draw_refuses(human, machine, refs, how, said):
 def test_classifier_learns_and_repeats():
     first, second, other = fitted(), fitted(), fitted(seed=5)
     assert first.best["accuracy"] > 0.75
-    assert first.best["tau"] == max(h["tau"] for h in first.history if h["accuracy"] >= 0.55)
+    top = max(h["accuracy"] for h in first.history)
+    able = [h["tau"] for h in first.history if h["accuracy"] >= max(0.55, top - 0.02)]
+    assert first.best["tau"] == max(able)
     data = toy(seed=9)
     assert np.array_equal(first.model.scores(data.values), second.model.scores(data.values))
     assert not np.array_equal(first.model.scores(data.values), other.model.scores(data.values))

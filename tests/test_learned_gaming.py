@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from captious import assets, cli, registry, settings
-from captious.errors import InputError, UsageError
+from captious.engine.run import run
+from captious.errors import CaptiousError, InputError, UsageError
 from captious.learned import gaming, model_file
 from captious.types import CaptionSet
 from test_learned import HUMAN, MACHINE
@@ -150,6 +151,8 @@ def test_shipped_composites_are_small():
 def test_captious_ref_wants_a_model_for_missing_images():
     with pytest.raises(UsageError, match="image=False"):
         registry.create("captious_ref(blind=True)")
+    with pytest.raises(CaptiousError, match=r"without images ask for captious_ref\(image=False\)"):
+        run(CaptionSet.build(["a dog"], [["the dog"]]), ["captious_ref"])
     inputs = {i.metric.name for i in registry.create("captious_ref(image=False)").open().inputs}
     assert not inputs & {"tiger", "scan", "vilbertscore", "vifidel"}
 
@@ -160,7 +163,6 @@ def test_shipped_numbers_hold(name, shared):
     """Tau-c on the unseen half of Flickr8k-Expert is what the file says."""
     import hashlib
 
-    from captious.engine.run import run
     from captious.meta import agreement, sets
 
     judged = sets.load_ratings("flickr8k-expert", shared / "data").without_own()

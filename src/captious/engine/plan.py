@@ -41,7 +41,7 @@ def plan(metrics: str | Iterable[str | Metric] | None, samples: CaptionSet) -> l
         missing += [str(err) for err in step.metric.missing()]
         for need in sorted(step.metric.needs, key=lambda n: n.value):
             if not has(samples, need).any():
-                missing.append(_lacking(step.metric.name, need))
+                missing.append(_lacking(step.metric, need))
     if missing:
         raise CaptiousError(
             "nothing was scored, because something is missing:\n"
@@ -87,7 +87,7 @@ def has(samples: CaptionSet, need: Need) -> npt.NDArray[np.bool_]:
     return np.array([image is not None for image in samples.images])
 
 
-def _lacking(name: str, need: Need) -> str:
+def _lacking(metric: Metric, need: Need) -> str:
     remedy = {
         Need.REFERENCES: "give them with --refs FILE (references=... in Python)",
         Need.IMAGE_PIXELS: "give the pictures with --images FOLDER (images=... in Python)",
@@ -95,4 +95,6 @@ def _lacking(name: str, need: Need) -> str:
         Need.IMAGE_OBJECTS: "give labels with --objects FILE, or pictures with --images FOLDER "
         "so that the detector finds them (objects=... in Python)",
     }[need]
-    return f"{name} needs {need.value}, and no caption has any: {remedy}"
+    if metric.without_image and need is not Need.REFERENCES:
+        remedy += f"; without images ask for {metric.without_image}"
+    return f"{metric.name} needs {need.value}, and no caption has any: {remedy}"

@@ -39,6 +39,7 @@ class CaptiousRef(_Composite):
     blind: bool = False
 
     name: ClassVar[str] = "captious_ref"
+    without_image: ClassVar[str] = "captious_ref(image=False)"
     columns: ClassVar[tuple[Column, ...]] = _column(
         "captious_ref", "how good people would find it, from references and image"
     )

@@ -7,8 +7,9 @@ softmax cross-entropy of human against machine; ``rate`` regresses to ratings br
 gamed caption may be added to any of them.
 
 After every epoch Kendall's tau with validation judgements is measured, and the best epoch wins; but
-only among epochs that have learned their task: a classifier must beat chance clearly on examples of
-images that it has not seen, for an untrained network may have a fine tau by luck of its start.
+only among epochs that have learned their task: on images that it has not seen, a classifier must
+beat chance clearly and come near the best accuracy of the run, for an untrained network may have a
+fine tau by luck of its start.
 """  # noqa: D205
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Options:
         patience: epochs without a better tau before it stops; 0 = never.
         accuracy: share of unseen examples (both classes counted alike) that a classifier must get
             right before an epoch may win.
+        slack: how far below the best accuracy of the run a winning epoch may lie.
         scale: ``raw``, ``z`` (mean 0, deviation 1) or ``ranks`` (normal scores of the training
             set's quantiles).
         gamed: weight of the pairs of untouched and gamed captions.
@@ -62,6 +64,7 @@ class Options:
     l2: float = 1e-4
     patience: int = 60
     accuracy: float = 0.6
+    slack: float = 0.02
     scale: str = "raw"
     gamed: float = 0.0
     margin: float = 0.0
@@ -226,8 +229,7 @@ def fit(
     parameters = [p for pair in layers for p in pair]
     optimiser = torch.optim.Adam(parameters, lr=options.rate)
     history: list[dict[str, float]] = []
-    best: dict[str, float] = {}
-    kept = [p.detach().clone() for p in parameters]
+    kept: list[list[torch.Tensor]] = []
     waited = 0
 
     def logits(rows: Any) -> torch.Tensor:
@@ -260,7 +262,7 @@ def fit(
                     _clip(layers[0][0])
                 total, steps = total + float(loss.detach()), steps + 1
             if not steps or not np.isfinite(total):
-                if not best:
+                if not history:
                     raise InputError(
                         f"the loss is not finite in epoch {epoch}: lower the learning rate "
                         f"(now {options.rate:g}) or look for extreme feature values"
@@ -269,32 +271,41 @@ def fit(
             entry = {"epoch": float(epoch), "step": float(epoch), "loss": total / steps}
             model = _model(layers, inputs, identities, scaling, data, facts, options)
             entry |= _measure(model, data, held, judged)
+            better = [entry[k] > max((h[k] for h in history), default=-np.inf)
+                      for k in ("tau", "accuracy") if k in entry]  # fmt: skip
+            waited = 0 if any(better) else waited + 1
             history.append(entry)
+            kept.append([p.detach().clone() for p in parameters])
             if report is not None and epoch % 10 == 1:
                 report(entry)
-            allowed = entry.get("accuracy", 1.0) >= options.accuracy or held is None
-            if allowed and (judged is None or entry["tau"] > best.get("tau", -np.inf)):
-                best, waited = entry, 0
-                kept = [p.detach().clone() for p in parameters]
-            elif best:
-                waited += 1
             bar.advance(note=f"loss {entry['loss']:.4f} tau {entry.get('tau', float('nan')):.4f}")
             if options.patience and waited >= options.patience and judged is not None:
                 break
-    if not best:
-        top = max(h.get("accuracy", 0.0) for h in history)
-        raise InputError(
-            f"no epoch may win: the best accuracy on unseen examples is {top:.3f}, and "
-            f"{options.accuracy:g} is asked for. The classes are nearly equal in these features: "
-            "add captions of other images as negatives"
-        )
+    won = _winner(history, options, held is not None)
     with torch.no_grad():
-        for p, value in zip(parameters, kept, strict=True):
+        for p, value in zip(parameters, kept[won], strict=True):
             p.copy_(value)
-    return Trained(_model(layers, inputs, identities, scaling, data, facts, options), history, best)
+    model = _model(layers, inputs, identities, scaling, data, facts, options)
+    return Trained(model, history, history[won])
 
 
 # -- the pieces ------------------------------------------------------------------------------
+
+
+def _winner(history: Sequence[dict[str, float]], options: Options, classifier: bool) -> int:
+    """Return the epoch with the best tau among those that learned their task."""
+    able = list(range(len(history)))
+    if classifier:
+        top = max(h["accuracy"] for h in history)
+        if top < options.accuracy:
+            raise InputError(
+                f"no epoch may win: the best accuracy on unseen examples is {top:.3f}, and "
+                f"{options.accuracy:g} is asked for. The classes are nearly equal in these "
+                "features: add captions of other images as negatives"
+            )
+        least = max(options.accuracy, top - options.slack)
+        able = [i for i in able if history[i]["accuracy"] >= least]
+    return max(able, key=lambda i: history[i].get("tau", float(i)))
 
 
 def _held_out(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -36,6 +36,7 @@ class Metric:
         modules: import name -> the extra that brings it.
         identity: value that a caption equal to its only reference gets, or None if none is fixed.
         empty: value of an empty caption in the first column (NaN = undefined).
+        without_image: the spec to ask for where captions have no image, if there is one.
     """
 
     name: ClassVar[str] = ""
@@ -44,6 +45,7 @@ class Metric:
     modules: ClassVar[dict[str, str]] = {}
     identity: ClassVar[float | None] = None
     empty: ClassVar[float] = 0.0
+    without_image: ClassVar[str] = ""
 
     # -- what it takes ---------------------------------------------------------------------
 
