@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -301,6 +305,84 @@ def test_the_page_demands_every_metric_and_our_own_join_no_table_of_48_reference
     assert ("bertscore(layer=3)", "flickr8k-expert/tau-b-mean") in asked or "bertscore" not in specs
     assert ("unigram_tbr", "pascal50s/half-48drawn") not in asked
     assert ("rouge_l", "pascal50s/half-48drawn") in asked
+
+
+@pytest.fixture(scope="module")
+def small(shared, tmp_path_factory):
+    """A data folder like the real one with a few images of each set, cut from it."""
+    import pyarrow.parquet as pq
+    from scipy.io import loadmat, savemat
+
+    data, root = shared / "data", tmp_path_factory.mktemp("small")
+    for name in ("flickr8k", "pascal50s", "coco", "coco2015"):
+        (root / name).mkdir()
+    flickr = data / "flickr8k"
+    tokens = (flickr / "Flickr8k.token.txt").read_text("utf-8").splitlines()
+    keys: set[str] = set()
+    for name, few in (("ExpertAnnotations.txt", 60), ("CrowdFlowerAnnotations.txt", 300)):
+        lines = (flickr / name).read_text("utf-8").splitlines()[:few]
+        keys |= {part.partition("#")[0] for line in lines for part in line.split("\t")[:2]}
+        (root / "flickr8k" / name).write_text("\n".join(lines) + "\n")
+    tests = (flickr / "Flickr_8k.testImages.txt").read_text("utf-8").split()[:20]
+    (root / "flickr8k/Flickr_8k.testImages.txt").write_text("\n".join(tests))
+    kept = [t for t in tokens if t.partition("#")[0] in keys | set(tests)]
+    (root / "flickr8k/Flickr8k.token.txt").write_text("\n".join(kept) + "\n", "utf-8")
+    pascal = data / "pascal50s"
+    fixed = json.loads((pascal / "consensus_5refs.json").read_text("utf-8"))
+    fixed = {kind: pairs[:8] for kind, pairs in fixed.items()}
+    (root / "pascal50s/consensus_5refs.json").write_text(json.dumps(fixed))
+    pairs = loadmat(pascal / "pair_pascal.mat")
+    some = np.sort(
+        np.concatenate([np.flatnonzero(pairs["category"][0] == k)[:8] for k in range(1, 5)])
+    )
+    parts = {k: pairs[k][:, some] for k in ("new_input", "category", "result")}
+    savemat(root / "pascal50s/pair_pascal.mat", parts)
+    used = {Path(p["image"]).name for some in fixed.values() for p in some}
+    used |= {str(pair["name"].ravel()[0]) for pair in parts["new_input"][0]}
+    refs = json.loads((pascal / "pascal50s_refs.json").read_text("utf-8"))
+    refs = {k: v for k, v in refs.items() if Path(k).name in used}
+    (root / "pascal50s/pascal50s_refs.json").write_text(json.dumps(refs))
+    systems = pq.read_table(data / "coco/karpathy_test_systems.parquet").slice(0, 20)
+    pq.write_table(systems, root / "coco/karpathy_test_systems.parquet")
+    shutil.copy(data / "coco2015/challenge_2015.csv", root / "coco2015")
+    return root
+
+
+def test_reproduce_all_on_a_little_of_everything(small, tmp_path, cache):
+    from captious.meta import results
+
+    metrics = ("bleu", "rouge_l", "cider_d", "unigram_tbr")
+    others = tuple(n for n in registry.names() if n not in metrics)
+    bench = reproduce.Bench(small, resamples=20, skip=others)
+    said = []
+    results.write(bench, tmp_path / "results.md", 20, said.append, processes=2)
+    text = (tmp_path / "results.md").read_text("utf-8")
+    for part in (
+        "TIGEr, Table 1",
+        "TIGEr, Figure 7",
+        "Reference sweep",
+        "VIFIDEL, Table 6",
+        "BERT-TBR, Table 1",
+        "Sharif et al., Table 2",
+        "ViLBERTScore, Figure 3",
+        "by kind of error",
+        "Robustness",
+        "Saturation",
+    ):
+        assert part in text, part
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
+    assert "0." in rows["rouge_l"]
+    assert f"meteor: not computed: {reproduce.SKIPPED}" in text
+    assert rows["meteor"].count(" - ") >= 2
+    for name in ("flickr8k-expert-beats", "metric-tree", "tiger-figure5", "beyond-saturation"):
+        assert (tmp_path / f"pictures/{name}.svg").exists(), name
+        assert f"(pictures/{name}.svg)" in text
+    assert any(line.startswith("scored") for line in said)
+    before = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
+    results.write(reproduce.Bench(small, resamples=20, skip=others), tmp_path / "again.md", 20)
+    assert (tmp_path / "again.md").read_text("utf-8") == text
+    after = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
+    assert after == before  # every score was found again
 
 
 @pytest.mark.full
