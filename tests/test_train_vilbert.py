@@ -17,17 +17,18 @@ from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # 
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
 from captious.models.train.scan import Whitening  # noqa: E402
 from captious.models.train.scan_run import Sources  # noqa: E402
-from captious.models.train.vilbert import (  # noqa: E402
+from captious.models.train.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
+from captious.models.train.vilbert_batches import (  # noqa: E402
+    Batches,
     VilbertData,
     VilbertOptions,
-    VilbertTrainer,
     Vocabulary,
-    folded,
-    start_text,
 )
 from captious.models.train.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
+    preference_loss,
+    sharpen,
     token_f,
 )
 from captious.models.train.vilbert_run import DevJudge, recalls, train  # noqa: E402
@@ -73,11 +74,10 @@ def test_heads_have_the_names_of_the_original():
     assert mine == {k: v for k, v in wanted.items() if k.startswith("cls.")}
 
 
-def test_words_are_masked_in_references_only_and_regions_alike_for_all(tmp_path):
+def test_words_are_masked_in_references_only_and_regions_alike_for_all():
     data = toy()
     options = replace(OPTIONS, masked=0.5, blank=0.4, left_out=0.0)
-    trainer = VilbertTrainer(SMALL, data, PIECES, options, tmp_path)
-    batch = trainer.batch()
+    batch = Batches(data, PIECES, options, 4)()
     many = len(batch["features"])
     assert len(batch["ids"]) == 4 * many
     told = batch["wanted"] != -100
@@ -95,16 +95,16 @@ def test_words_are_masked_in_references_only_and_regions_alike_for_all(tmp_path)
     assert not batch["hidden"][blank].any()
 
 
-def test_the_four_captions_and_their_relevance(tmp_path):
+def test_the_four_captions_and_their_relevance():
     near = torch.full((16, 1), 3)
     vectors = torch.nn.functional.normalize(torch.randn(16, 3, 5), dim=-1)
     data = replace(toy(), near=near, teacher=vectors)
-    trainer = VilbertTrainer(SMALL, data, PIECES, OPTIONS, tmp_path)
-    assert {trainer._similar(k) for k in range(3)} == {3}
-    assert {trainer._other(5) for _ in range(300)} == set(range(16)) - {5}
+    batches = Batches(data, PIECES, OPTIONS, 4)
+    assert {batches._similar(k) for k in range(3)} == {3}
+    assert {batches._other(5) for _ in range(300)} == set(range(16)) - {5}
     one = np.array([0]), np.array([2])
     chosen = [(np.array([0]), np.array([1])), one, (np.array([3]), np.array([0])), one]
-    found = trainer._relevance(chosen)[0]
+    found = batches._relevance(chosen)[0]
     cosine = vectors[0] @ torch.stack([vectors[0, 2], vectors[3, 0], vectors[0, 2]]).T
     assert found[0] == pytest.approx(float(cosine[:2, 0].mean()), abs=1e-6)  # itself left out
     assert found[1] == pytest.approx(float(cosine[:, 1].mean()), abs=1e-6)
@@ -127,6 +127,24 @@ def test_alignment_prefers_the_caption_whose_words_are_in_the_regions():
     wrong = alignment_loss(words.flip(0), real, regions)
     assert right < 0.01
     assert wrong > 5
+
+
+def test_preference_wants_the_own_caption_on_top():
+    own, wrong = torch.tensor([0.8]), torch.tensor([[0.6, 0.3]])
+    assert preference_loss(own, wrong) < 0.05
+    assert preference_loss(wrong[:, 1], torch.tensor([[0.8, 0.6]])) > 5
+
+
+def test_sharpened_attention_has_the_wanted_length_in_every_block():
+    config = replace(SMALL, v_biattention_id=(0, 1), t_biattention_id=(0, 1))
+    model = Vilbert(config)
+    words, regions = torch.randn(9, 16), torch.randn(9, 16)
+    sharpen(model, words, regions, 20.0)
+    for block in model.encoder.c_layer:
+        own = block.biattention
+        lengths = own.query2(words).norm(dim=-1).mean() * own.key1(regions).norm(dim=-1).mean()
+        # The mean over heads of the attention's logits at a cosine of 1.
+        assert lengths.item() / 8**0.5 / 2 == pytest.approx(20, rel=1e-3)
 
 
 def test_new_blocks_start_calm(tmp_path):

@@ -22,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="encoder that the text stream starts from, or none")  # fmt: skip
     parser.add_argument("--teacher", default="minilm",
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
+    parser.add_argument("--start", type=Path, metavar="FOLDER",
+                        help="folder of an earlier run to begin with")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
     parser.add_argument("--frozen-layers", type=int, default=4, metavar="N",
@@ -35,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then write the folder; a stopped run goes on when started again."""
     from captious.models.train.scan_run import Sources
-    from captious.models.train.vilbert import COMPACT, VilbertOptions
+    from captious.models.train.vilbert import COMPACT
+    from captious.models.train.vilbert_batches import VilbertOptions
     from captious.models.train.vilbert_run import train
     from captious.models.vilbert_config import read_config
 
@@ -64,6 +67,6 @@ def run(args: argparse.Namespace) -> int:
                     for k, v in entry.items())  # fmt: skip
             _options.remark("  ".join(told))
 
-    folder = train(sources, config, options, args.output, text, report)
+    folder = train(sources, config, options, args.output, text, report, args.start)
     _options.remark(f"wrote {folder}; use it as vilbertscore(weights='{folder}')")
     return 0

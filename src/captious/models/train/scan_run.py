@@ -59,7 +59,9 @@ def train(
     captions, splits = read_captions(sources)
     store = open_regions(sources.regions)
     require(store, [name for part in splits.values() for name in part])
-    words = vocabulary([captions[name] for name in splits["train"]], sources.words)
+    # A word that was seen once is worth an entry where word vectors say what it means.
+    least = 2 if sources.word_vectors is None else 1
+    words = vocabulary([captions[name] for name in splits["train"]], sources.words, least)
     teacher = {
         part: sentence_vectors(sources.teacher, [captions[name] for name in names])
         for part, names in splits.items()
@@ -136,12 +138,12 @@ def read_captions(sources: Sources) -> tuple[dict[str, list[str]], dict[str, lis
     return captions, splits
 
 
-def vocabulary(captions: Sequence[Sequence[str]], more: Path | None) -> Vocabulary:
-    """Words of the train captions (twice at least), most frequent first, then extra words."""
+def vocabulary(captions: Sequence[Sequence[str]], more: Path | None, least: int = 2) -> Vocabulary:
+    """Words that occur ``least`` times in train captions, most frequent first; then extra words."""
     counts = Counter(
         word for some in captions for text in some for word in treebank.split(text.lower())
     )
-    found = [word for word, count in counts.most_common() if count > 1]
+    found = [word for word, count in counts.most_common() if count >= least]
     extra = more.read_text(encoding="utf-8").lower().split() if more else []
     words = dict.fromkeys([*SPECIALS, *found, *(w for w in extra if re.fullmatch(r"[a-z'-]+", w))])
     return Vocabulary({word: number for number, word in enumerate(words)})

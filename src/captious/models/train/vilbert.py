@@ -19,17 +19,23 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from captious.errors import InputError, UsageError
-from captious.models.train.scan import Whitening, correlation_loss, relevance
+from captious.errors import UsageError
+from captious.models.train.scan import Whitening, correlation_loss
+from captious.models.train.vilbert_batches import (
+    Batches,
+    VilbertData,
+    VilbertOptions,
+    Vocabulary,
+    padded,
+)
 from captious.models.train.vilbert_objectives import (
     alignment_loss,
     calm_start,
@@ -49,73 +55,6 @@ COMPACT = VilbertConfig(
     t_biattention_id=(4, 5),
 )  # fmt: skip
 """The text stream has the shape of MiniLM-L6; blocks come before its last two layers."""
-
-
-@dataclass(frozen=True)
-class VilbertOptions:
-    """What a run is made of; saved beside the checkpoint and shown on the model card."""
-
-    steps: int = 1600
-    align_steps: int = 300
-    images: int = 32
-    learning_rate: float = 5e-4
-    text_rate: float = 5e-5
-    warmup: int = 100
-    clip: float = 1.0
-    weight_decay: float = 0.01
-    masked: float = 0.15
-    left_out: float = 0.6
-    blank: float = 0.1
-    words: float = 0.3
-    regions: float = 0.3
-    matching: float = 1.0
-    alignment: float = 0.5
-    agreement: float = 2.0
-    preference: float = 1.0
-    whitened: int = 512
-    frozen_layers: int = 4
-    longest: int = 22
-    validate: int = 200
-    seed: int = 1
-
-
-@dataclass
-class VilbertData:
-    """Photographs with captions, ready to train on; region 0 is the whole photograph.
-
-    Attributes:
-        features: whitened region features ``[images, regions, dim]`` (half precision is fine).
-        boxes: ``[images, regions, 5]``.
-        captions: piece numbers with marks, per image and caption.
-        near: similar photographs per photograph ``[images, k]``, nearest first, or None.
-        teacher: sentence vectors ``[images, captions, k]`` of unit length, or None.
-        blank: what the features of a blank photograph are, or None for zeros.
-    """
-
-    features: Tensor
-    boxes: Tensor
-    captions: list[list[tuple[int, ...]]]
-    near: Tensor | None = None
-    teacher: Tensor | None = None
-    blank: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if not len(self.features) == len(self.boxes) == len(self.captions):
-            raise InputError(
-                f"{len(self.features)} images have regions, {len(self.boxes)} boxes and "
-                f"{len(self.captions)} captions"
-            )
-        if len(self.captions) < 2 or min(map(len, self.captions)) < 2:
-            raise InputError("training needs two images at least, and two captions of every image")
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The pieces that masking must know."""
-
-    size: int
-    mask: int
-    specials: tuple[int, ...]
 
 
 def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:
@@ -162,11 +101,11 @@ class VilbertTrainer:
         pretrained = set(start_text(self.model, text)) if text is not None else set()
         if pretrained:
             some = [one[0] for one in data.captions[:64]]
-            calm_start(self.model, torch.from_numpy(_padded(some)))
+            calm_start(self.model, torch.from_numpy(padded(some)))
         self.heads.predictions.decoder.weight = self.model.embeddings.word_embeddings.weight
         self._freeze(bool(pretrained))
         self.optimizer = torch.optim.AdamW(self._groups(pretrained))
-        self.draw = np.random.default_rng(options.seed)
+        self.batches = Batches(data, pieces, options, self.config.v_target_size)
         self.step = 0
         self.history: list[dict[str, Any]] = []
 
@@ -195,84 +134,11 @@ class VilbertTrainer:
             for (rate, decay), params in groups.items()
         ]
 
-    # -- batches ---------------------------------------------------------------------------------
-
-    def batch(self) -> dict[str, Tensor]:
-        """Photographs, and references, own, similar and other captions, each in their order."""
-        o, data = self.options, self.data
-        many = min(o.images, len(data.captions))
-        images = self.draw.choice(len(data.captions), many, replace=False)
-        picks = [self.draw.permutation(len(data.captions[i]))[:2] for i in images]
-        others = [self._similar(int(i)) for i in images], [self._other(int(i)) for i in images]
-        chosen = [
-            (images, np.array([first for first, _ in picks])),
-            (images, np.array([second for _, second in picks])),
-            *((np.array(some), self._any_caption(some)) for some in others),
-        ]
-        pairs = [pair for rows, ks in chosen for pair in zip(rows, ks, strict=True)]
-        ids = _padded([self._cut(data.captions[i][k]) for i, k in pairs])
-        words = (ids != 0) & ~np.isin(ids, self.pieces.specials)
-        guess = words & (self.draw.random(ids.shape) < o.masked)
-        guess[many:] = False
-        kind = self.draw.random(ids.shape)
-        seen = np.where(guess & (kind < 0.8), self.pieces.mask, ids)
-        anything = self.draw.integers(0, self.pieces.size, ids.shape)
-        seen = np.where(guess & (kind >= 0.9), anything, seen)
-        rows = torch.from_numpy(images)
-        keep = self._regions_kept(data.features.shape[1])
-        features, boxes = data.features[rows][:, keep].float(), data.boxes[rows][:, keep]
-        blank = torch.from_numpy(self.draw.random(many) < o.blank)
-        hidden = torch.from_numpy(self.draw.random(features.shape[:2]) < o.masked)
-        hidden[:, 0] = False  # the whole photograph is no region to guess
-        hidden[blank] = False
-        shown = features.masked_fill(hidden[..., None], 0.0)
-        shown[blank] = 0.0 if data.blank is None else data.blank
-        boxes[blank] = boxes[blank][:, :1]
-        return {
-            "ids": torch.from_numpy(seen),
-            "words": torch.from_numpy(words & ~guess),
-            "wanted": torch.from_numpy(np.where(guess, ids, -100)),
-            "features": shown,
-            "boxes": boxes,
-            "blank": blank,
-            "hidden": hidden,
-            "targets": features[..., : self.config.v_target_size],
-            "relevance": self._relevance(chosen),
-        }
-
-    def _cut(self, text: tuple[int, ...]) -> tuple[int, ...]:
-        longest = self.options.longest
-        return text if len(text) <= longest else (*text[: longest - 1], text[-1])
-
-    def _any_caption(self, images: list[int]) -> Any:
-        return np.array([self.draw.integers(len(self.data.captions[i])) for i in images])
-
-    def _similar(self, image: int) -> int:
-        near = self.data.near
-        if near is None:
-            return self._other(image)
-        return int(near[image, int(self.draw.integers(near.shape[1]))])
-
-    def _other(self, image: int) -> int:
-        other = int(self.draw.integers(len(self.data.captions) - 1))
-        return other + (other >= image)
-
-    def _regions_kept(self, count: int) -> Tensor:
-        keep = max(2, round(count * (1 - self.options.left_out)))
-        return torch.from_numpy(np.sort(np.r_[0, 1 + self.draw.permutation(count - 1)[: keep - 1]]))
-
-    def _relevance(self, chosen: list[tuple[Any, Any]]) -> Tensor:
-        """How relevant the three captions are for the photograph ``[images, 3]``."""
-        images = torch.from_numpy(chosen[0][0])
-        if self.data.teacher is None:
-            return torch.tensor([1.0, 0.0, 0.0]).expand(len(images), 3)
-        mine = self.data.teacher[images].float()
-        own, picks = torch.arange(len(images)), torch.from_numpy(chosen[1][1])
-        columns = [relevance(self.data.teacher, images, picks)[own, own]]
-        for rows, ks in chosen[2:]:
-            vectors = self.data.teacher[torch.from_numpy(rows), torch.from_numpy(ks)].float()
-            columns.append(torch.einsum("ikd,id->i", mine, vectors) / mine.shape[1])
-        return torch.stack(columns, 1)
+    def start_from(self, run: Path) -> None:
+        """Begin with the weights that another run stands at."""
+        state = torch.load(run / "checkpoint.pt", weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.heads.load_state_dict(state["heads"])
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -325,13 +191,12 @@ class VilbertTrainer:
         belongs = F.cross_entropy(
             logits, torch.where(right, MATCH, 1 - MATCH), torch.tensor([2.0, 1.0]), reduction="none"
         )
-        agreement, preference = zero, zero
-        counted, *said = batch["words"].chunk(4)
-        for states in out.text:
-            reference, *captions = states.chunk(4)
-            values = torch.stack(
-                [token_f(reference, counted, *one) for one in zip(captions, said, strict=True)], 1
-            )
+        agreement, preference, contribution = zero, zero, zero
+        seen = ~batch["blank"]
+        for states, unseen in zip(out.text, self._blind(batch), strict=True):
+            values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
+            gain = (values - without)[seen]
+            contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
             agreement = agreement + correlation_loss(values, batch["relevance"])
             preference = preference + preference_loss(values[:, 0], values[:, 1:])
         return {
@@ -341,14 +206,23 @@ class VilbertTrainer:
             "alignment": aligned,
             "agreement": agreement / len(out.text),
             "preference": preference / len(out.text),
+            "contribution": contribution / len(out.text),
         }
+
+    def _blind(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
+        """Text states of all blocks in front of blank photographs; nothing is learned from them."""
+        features, nothing = batch["features"][:, :1], self.data.blank
+        blank = torch.zeros_like(features) if nothing is None else nothing.expand_as(features)
+        with torch.no_grad():  # with dropout, as with photographs: it lowers every F
+            out, _ = self.read(batch["ids"], blank, batch["boxes"][:, :1])
+        return out.text
 
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn what belongs together.
 
         These steps cost little, because nothing behind the attention is computed.
         """
-        o, data = self.options, self.data
+        o = self.options
         attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
         modules = (self.model.v_embeddings, attention.query2, attention.key1)
         parameters = [p for one in modules for p in one.parameters()]
@@ -357,16 +231,9 @@ class VilbertTrainer:
         for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
             for group in optimizer.param_groups:
                 group["lr"] = 2 * o.learning_rate * min(1.0, (step + 1) / 30)
-            rows = self.draw.choice(
-                len(data.captions), min(3 * o.images, len(data.captions)), False
-            )
-            picks = self._any_caption(rows.tolist())
-            texts = [self._cut(data.captions[i][k]) for i, k in zip(rows, picks, strict=True)]
-            ids = torch.from_numpy(_padded(texts))
-            images, keep = torch.from_numpy(rows), self._regions_kept(data.features.shape[1])
+            ids, *seen = self.batches.pairs(3 * o.images)
             with torch.no_grad():
                 words = self.model.text_alone(ids, ids != 0, None)
-            seen = data.features[images][:, keep].float(), data.boxes[images][:, keep]
             regions = self.model.v_embeddings(*seen)
             loss = alignment_loss(attention.query2(words), ids != 0, attention.key1(regions))
             optimizer.zero_grad(set_to_none=True)
@@ -393,7 +260,7 @@ class VilbertTrainer:
             self.heads.train()
             for group in self.optimizer.param_groups:
                 group["lr"] = group["base"] * self._pace()
-            losses = self.losses(self.batch())
+            losses = self.losses(self.batches())
             total = torch.stack([getattr(o, name) * value for name, value in losses.items()]).sum()
             if not bool(torch.isfinite(total)):
                 raise UsageError(f"the loss is not finite at step {self.step}: lower the rate")
@@ -438,7 +305,7 @@ class VilbertTrainer:
                 "optimizer": self.optimizer.state_dict(),
                 "step": self.step,
                 "torch": torch.get_rng_state(),
-                "numpy": json.dumps(self.draw.bit_generator.state),
+                "numpy": json.dumps(self.batches.draw.bit_generator.state),
                 "history": json.dumps(self.history),
                 "options": json.dumps(asdict(self.options), sort_keys=True),
             },
@@ -462,9 +329,16 @@ class VilbertTrainer:
         self.heads.load_state_dict(state["heads"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.history = int(state["step"]), json.loads(state["history"])
-        self.draw.bit_generator.state = json.loads(state["numpy"])
+        self.batches.draw.bit_generator.state = json.loads(state["numpy"])
         torch.set_rng_state(state["torch"])
         return True
+
+
+def _three(states: Tensor, words: Tensor) -> Tensor:
+    """F of the three captions of each photograph against its reference ``[images, 3]``."""
+    (reference, *captions), (counted, *said) = states.chunk(4), words.chunk(4)
+    each = zip(captions, said, strict=True)
+    return torch.stack([token_f(reference, counted, *one) for one in each], 1)
 
 
 def folded(model: Vilbert, whitening: Whitening, features: str) -> Vilbert:
@@ -478,13 +352,6 @@ def folded(model: Vilbert, whitening: Whitening, features: str) -> Vilbert:
     state["v_embeddings.image_embeddings.bias"] = bias
     out.load_state_dict(state)
     return out.eval()
-
-
-def _padded(texts: list[tuple[int, ...]]) -> Any:
-    ids = np.zeros((len(texts), max(map(len, texts))), np.int64)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = text
-    return ids
 
 
 def _write(value: Any, target: Path) -> None:

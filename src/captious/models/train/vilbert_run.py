@@ -17,13 +17,8 @@ from captious.models.image_text import WordPieces, as_regions
 from captious.models.train.curve import draw_curve
 from captious.models.train.scan import Whitening, nearest
 from captious.models.train.scan_run import Sources, read_captions, sentence_vectors
-from captious.models.train.vilbert import (
-    VilbertData,
-    VilbertOptions,
-    VilbertTrainer,
-    Vocabulary,
-    folded,
-)
+from captious.models.train.vilbert import VilbertTrainer, folded
+from captious.models.train.vilbert_batches import VilbertData, VilbertOptions, Vocabulary
 from captious.models.train.vilbert_objectives import token_f
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_config import VilbertConfig
@@ -44,9 +39,15 @@ def train(
     target: Path,
     text: str | None = "minilm",
     report: Callable[[dict[str, Any]], None] | None = None,
+    start: Path | None = None,
 ) -> Path:
-    """Train (or go on with) a model and write its folder: weights, configuration, card, curve."""
+    """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
+
+    ``start`` is the folder of an earlier run whose weights this one begins with.
+    """
     torch.set_num_threads(1)  # small products: more threads are slower
+    if start is not None:  # words and regions are aligned already
+        options = replace(options, align_steps=0)
     captions, splits = read_captions(sources)
     store = open_regions(sources.regions)
     require(store, [name for part in splits.values() for name in part])
@@ -65,7 +66,8 @@ def train(
     words = Vocabulary(config.vocab_size, *pieces.masking())
     state = text_encoder_state(text) if text is not None else None
     trainer = VilbertTrainer(config, data["train"], words, options, target / "run", state)
-    trainer.resume()
+    if not trainer.resume() and start is not None:
+        trainer.start_from(start / "run")
     judge = DevJudge(data["dev"], words.specials)
     best = torch.load(trainer.run(judge, report), weights_only=True)
     trainer.model.load_state_dict(best["model"])
@@ -85,7 +87,8 @@ def train(
     whole = folded(trainer.model, whitening, store.source)
     save_vilbert(whole, target, facts, text_from=text)
     draw_curve(trainer.history, target / "curve.png",
-               ("words", "regions", "matching", "alignment", "agreement", "preference"),
+               ("words", "regions", "matching", "alignment", "agreement", "preference",
+                "contribution"),
                ("random", "near", "graded", "preferred", "blind"))  # fmt: skip
     (target / "README.md").write_text(model_card(target.name, facts, text), encoding="utf-8")
     return target
