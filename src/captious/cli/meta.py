@@ -105,7 +105,10 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         help="object labels of the images, for label metrics",
     )
     parser.add_argument(
-        "--regions", type=Path, metavar="STORE", help="region features of the images"
+        "--regions",
+        type=Path,
+        metavar="STORE",
+        help="region features of the images (a store, or a folder of stores)",
     )
     parser.add_argument(
         "--no-store",
