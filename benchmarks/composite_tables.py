@@ -36,6 +36,7 @@ from composites import (
 
 from captious import settings
 from captious.learned import gaming, model_file
+from captious.learned.composite import GUARDS
 from captious.learned.train import Options
 from captious.meta import protocols
 from captious.meta.evaluate import Evaluation, evaluate
@@ -139,7 +140,7 @@ def table_six(tables: Tables) -> None:
     names = [*PAPER, *SIX, *(f"{n}_guard" for n in SIX)]
     found = columns(tables, names)
     options = Options(hidden=(), rate=0.05, epochs=60, patience=0, scale="z")
-    for name, letters in SIX.items():
+    for letters in SIX.values():
         texts = eval_inputs(letters, False)
         found[f"sum of {letters}"] = sum_of(tables, texts)
         model = classifier(tables, texts, options).model
@@ -170,7 +171,7 @@ def table_probe(tables: Tables) -> None:
     print("|---" * (len(gaming.ATTACKS) + 4) + "|")
     six = [*SIX, *(f"{n}_guard" for n in SIX)]
     best = [n for n in BEST if (TARGET / n).is_dir()]
-    for plain, names in (("probe", [*PAPER, "lm", *six]), ("plain", [*TEXT, *IMAGE, *best])):
+    for plain, names in (("probe", [*PAPER, *GUARDS, *six]), ("plain", [*TEXT, *IMAGE, *best])):
         made = tables.attack("gamed" if plain == "plain" else "probe gamed")
         keep = np.ones(len(tables.samples(plain)), bool)
         if plain == "plain":

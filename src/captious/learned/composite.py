@@ -12,8 +12,8 @@ the other captions of the run.
 Worked example: outputs of 0.2 for machine and 1.2 for human differ by 1, so the score is
 1 / (1 + e^-1) = 0.731.
 
-``guard=True`` takes a model of the same kind that reads the fluency of the caption (``lm``) too:
-the paper's features see little of shuffled or repeated words, and fluency does.
+``guard=True`` takes a model of the same kind that also reads how fluent the caption is (``lm``) and
+whether it repeats itself (``distinct``): the paper's features see little of both.
 
 Known deviations: the paper trains on Flickr30k with three captioners that cannot be had; ours are
 trained on COCO val2014 with seven captioners, with captions of other images and gamed captions as
@@ -38,6 +38,7 @@ from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.types import CaptionSet, Floats, Sample
 
 SHIPPED = "composites"
+GUARDS = ("lm", "distinct")  # what guard=True reads besides
 
 
 def _column(name: str, meaning: str) -> tuple[Column, ...]:
@@ -202,8 +203,7 @@ class _Eval(_Composite):
     """A composite of the paper.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper), which makes it hard to
-            fool by repeated or shuffled words.
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -214,7 +214,7 @@ class _Eval(_Composite):
         return self.model or (f"{self.name}_guard" if self.guard else self.name)
 
     def _wanted(self) -> tuple[str, ...]:
-        return (*self.features, "lm") if self.guard else self.features
+        return (*self.features, *GUARDS) if self.guard else self.features
 
 
 _HUMAN = "probability that a person wrote it, from"
@@ -225,7 +225,7 @@ class EvalMs(_Eval):
     """Eval_MS: learned from METEOR and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -239,7 +239,7 @@ class EvalCs(_Eval):
     """Eval_CS: learned from CIDEr and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -253,7 +253,7 @@ class EvalMcs(_Eval):
     """Eval_MCS: learned from METEOR, CIDEr and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -267,7 +267,7 @@ class EvalWcs(_Eval):
     """Eval_WCS: learned from WMD, CIDEr and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -281,7 +281,7 @@ class EvalMws(_Eval):
     """Eval_MWS: learned from METEOR, WMD and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -295,7 +295,7 @@ class EvalMwcs(_Eval):
     """Eval_MWCS: learned from METEOR, WMD, CIDEr and SPICE.
 
     Args:
-        guard: read the fluency of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides (not in the paper).
         model: folder of another model with the same features (``captious train composite``).
     """
 
