@@ -66,6 +66,25 @@ def test_probe_tells_a_bag_of_words_from_an_ordered_metric(cache):
     assert found["bleu_4", "shuffle"].held > 0.8
 
 
+def test_distinct_counts_content_words():
+    samples = CaptionSet.build(["a dog runs and a dog barks", "a dog and a cat", ""])
+    table = run(samples, ["distinct"], resamples=0)
+    assert table["distinct"].tolist() == [0.75, 1.0, 1.0]
+
+
+@pytest.mark.full
+def test_scan_is_the_column_of_tiger():
+    """Without references: the same number as tiger's scan_similarity with them."""
+    from captious.demo import photographs
+
+    pictures = [str(p) for p in photographs()[:2]]
+    samples = CaptionSet.build(
+        ["a dog runs", "two people"], [["the dog"], ["a man"]], images=pictures
+    )
+    table = run(samples, ["scan", "scan_similarity"], resamples=0)
+    np.testing.assert_allclose(table["scan"], table["scan_similarity"], atol=1e-6)
+
+
 @pytest.fixture
 def files(tmp_path):
     (tmp_path / "human.json").write_text(json.dumps(HUMAN))
