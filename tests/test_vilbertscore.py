@@ -15,7 +15,7 @@ pytest.importorskip("tokenizers")
 from safetensors.numpy import load_file  # noqa: E402
 
 from captious import settings  # noqa: E402
-from captious.errors import InputError, MissingAsset, UsageError  # noqa: E402
+from captious.errors import InputError, UsageError  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
 from captious.metrics.bertscore import score_pairs  # noqa: E402
 from captious.metrics.token_blocks import Block  # noqa: E402
@@ -215,17 +215,14 @@ def test_release_counts_the_task_token_and_floors_at_padding():
 # -- refusals, each before any scoring -------------------------------------------------------------
 
 
-def test_without_weights_it_says_what_to_do():
-    told = Vilbertscore().missing()
-    assert len(told) == 1
-    assert isinstance(told[0], MissingAsset)
-    assert "weights='PATH'" in str(told[0])
-    with pytest.raises(MissingAsset, match="none are named"):
-        Vilbertscore().prepare(samples())
+def test_absent_weights_and_text_encoders_are_named(tmp_path):
     absent = Vilbertscore(weights="/nowhere/multi_task_model.bin", regions="x").missing()
     assert "no weights at" in str(absent[0])
     official = Vilbertscore(weights="vilbert-multitask", regions="x").missing()
     assert "link is dead" in str(official[0])
+    (tmp_path / "config.json").write_text('{"text_from": "someone/absent-encoder"}')
+    part = Vilbertscore(weights=str(tmp_path), regions="x").missing()
+    assert "someone/absent-encoder" in str(part[0])
 
 
 def test_extraction_is_asked_for_only_where_it_is_needed(metric, cache):

@@ -19,8 +19,9 @@ the released program has too. Which positions count is the ``profile``:
   is zero as long as a text is padded. The program fails on models without task token, and so does
   this.
 
-The original weights are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask``
-(ViLBERTScore*); they want ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,
+The default model is a compact ViLBERT that we trained (``vilbert-flickr8k``). The original weights
+are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they want
+ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,
 VisualBERT and ViLT of transformers, come by ``weights=PATH`` or hub name.
 """
 
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
     from captious.models.text_encoder import Encoded
 
 _PAIRS_AT_ONCE = 512
-_UNNAMED = (
-    "vilbertscore needs weights and none are named: give vilbertscore(weights='PATH') with "
-    "pretrained_model.bin or multi_task_model.bin of vilbert-multi-task (config='PATH' for another "
-    "shape), or with a folder or hub name of an LXMERT, VisualBERT or ViLT"
-)
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,8 @@ class Vilbertscore(Metric):
     """ViLBERTScore precision, recall and F.
 
     Args:
-        weights: asset name (``vilbert-pretrained``, ``vilbert-multitask``), path or hub name.
+        weights: asset name (``vilbert-flickr8k``, which comes with captious;
+            ``vilbert-pretrained``, ``vilbert-multitask``), path or hub name.
         config: configuration of an original checkpoint that is not of full size.
         layer: co-attention block 1, 2, ... whose text states are compared; None = the last.
         profile: ``clean`` or ``release``.
@@ -66,7 +63,7 @@ class Vilbertscore(Metric):
         blind: every image is replaced by a blank one: what the words alone are worth.
     """
 
-    weights: str | None = None
+    weights: str = "vilbert-flickr8k"
     config: str | None = None
     layer: int | None = None
     profile: str = "clean"
@@ -98,12 +95,10 @@ class Vilbertscore(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The backbones, where regions must be extracted."""
-        return () if self.weights is None else extraction_assets(self.regions)
+        return extraction_assets(self.regions)
 
     def missing(self) -> list[CaptiousError]:
-        """Name absent packages, and weights that are not named or not there."""
-        if self.weights is None:
-            return [MissingAsset(_UNNAMED)]
+        """Name absent packages, and weights that are not there."""
         found = Metric.missing(self)
         if any(find_spec(module) is None for module in self.modules):
             return found
@@ -111,6 +106,7 @@ class Vilbertscore(Metric):
 
         try:
             place = image_text.locate(self.weights)
+            image_text.locate_text_stream(place)
         except MissingAsset as err:
             return [*found, err]
         if image_text.model_type(place) == "vilt":  # reads the photograph: no region extractor
@@ -180,8 +176,6 @@ class Vilbertscore(Metric):
 
     def encoder(self) -> ImageTextEncoder:
         """The model, checked against the parameters."""
-        if self.weights is None:
-            raise MissingAsset(_UNNAMED)
         from captious.models import image_text
 
         encoder = image_text.load(self.weights, self.config)

@@ -299,15 +299,37 @@ def locate(weights: str) -> Path:
         ) from err
 
 
+def locate_text_stream(place: Path) -> Path | None:
+    """Where the text encoder lies that weights of ours left a part to; None if they are whole.
+
+    Raises:
+        MissingAsset: it is not on this machine.
+    """
+    name = _facts(place).get("text_from")
+    if name is None:
+        return None
+    from captious.models import text_encoder
+
+    return text_encoder.locate(str(name))
+
+
 def model_type(path: Path) -> str:
     """``lxmert``, ``visual_bert`` or ``vilt`` for a folder of transformers, else ``vilbert``."""
+    return str(_facts(path).get("model_type", "vilbert"))
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """The configuration of a folder; empty for a single file."""
     file = path / "config.json"
     if not path.is_dir() or not file.is_file():
-        return "vilbert"
+        return {}
     try:
-        return str(json.loads(file.read_text("utf-8")).get("model_type", "vilbert"))
-    except (ValueError, AttributeError) as err:
+        found = json.loads(file.read_text("utf-8"))
+    except ValueError as err:
         raise InputError(f"{file}: not a configuration ({err})") from err
+    if not isinstance(found, dict):
+        raise InputError(f"{file}: not a configuration (a {type(found).__name__})")
+    return found
 
 
 def load(weights: str, config: str | None = None) -> ImageTextEncoder:
