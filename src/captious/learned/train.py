@@ -254,20 +254,16 @@ def fit(
                     )
                 loss = loss + options.l2 * sum((p[0] ** 2).sum() / 2 for p in layers)
                 if not torch.isfinite(loss):
-                    break
+                    raise InputError(
+                        f"the loss is not finite in epoch {epoch}: lower the learning rate "
+                        f"(now {options.rate:g}) or look for extreme feature values"
+                    )
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
                 if options.positive:
                     _clip(layers[0][0])
                 total, steps = total + float(loss.detach()), steps + 1
-            if not steps or not np.isfinite(total):
-                if not history:
-                    raise InputError(
-                        f"the loss is not finite in epoch {epoch}: lower the learning rate "
-                        f"(now {options.rate:g}) or look for extreme feature values"
-                    )
-                break  # the best epoch so far is restored below
             entry = {"epoch": float(epoch), "step": float(epoch), "loss": total / steps}
             model = _model(layers, inputs, identities, scaling, data, facts, options)
             entry |= _measure(model, data, held, judged)
