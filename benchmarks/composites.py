@@ -415,19 +415,11 @@ BEST: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 _SHARED = {"objective": "rank", "epochs": 60, "batch": 1500, "patience": 0, "scale": "ranks",
            "gamed": 0.2, "margin": 0.5}  # fmt: skip
-# Every input is a measure of quality, so a negative weight would be an accident of the training
-# photographs: the weighted sum is kept from it.
 HOW = {
-    "weighted sum, ranking": Options(hidden=(), rate=0.04, l2=1e-3, positive=True, **_SHARED),
+    "weighted sum, ranking": Options(hidden=(), rate=0.04, l2=1e-3, **_SHARED),
     "16 hidden units, ranking": Options(hidden=(16,), rate=0.01, l2=3e-3, **_SHARED),
 }
-# Few inputs notice little: these need a heavier hand to keep gamed captions down.
-GAMED_WEIGHT = {"captious_free": 1.0, "captious_ref_text_blind": 1.0}
 CROWD_WEIGHT = 0.5
-
-
-def how_for(name: str, how: str) -> Options:
-    return replace(HOW[how], gamed=GAMED_WEIGHT.get(name, HOW[how].gamed))
 
 
 def rater(
@@ -471,7 +463,7 @@ def rater(
 
 
 def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
-    """Pick inputs and objective by two-fold validation inside one half of the photographs."""
+    """Pick inputs and network by two-fold validation inside one half of the photographs."""
     judged = expert(tables.where.data)
 
     def inner(fold: int) -> Any:
@@ -482,7 +474,7 @@ def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
 
     found = []
     for texts, how in itertools.product(BEST[name], HOW):
-        options = how_for(name, how)
+        options = HOW[how]
         taus = []
         for fold in (0, 1):
             model = rater(tables, texts, options, inner(fold), CROWD_WEIGHT).model
@@ -505,7 +497,7 @@ def train_best(tables: Tables, names: Sequence[str]) -> None:
         for half, keep in halves.items():
             chosen[half] = choose(tables, name, keep)
             texts, how = chosen[half]
-            models[half] = rater(tables, texts, how_for(name, how), keep, CROWD_WEIGHT)
+            models[half] = rater(tables, texts, HOW[how], keep, CROWD_WEIGHT)
         in_a = first_half(judged.units)
         scores = {h: tables.scores("expert", m.model) for h, m in models.items()}
         crossed = np.where(in_a, scores["B"], scores["A"])
