@@ -128,7 +128,7 @@ class _Keyed:
         return self._read(self._keys[image])
 
     def _read(self, row: int) -> RegionSet:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must say how a row is read")
 
 
 class ScanArray(_Keyed):
