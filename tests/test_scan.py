@@ -310,3 +310,21 @@ def test_the_whole_training_command(tmp_path, shared):
     assert model.config.img_dim == 2560
     assert "dog" in words
     assert (tmp_path / "model" / "curve.png").stat().st_size > 1000
+
+
+def test_joined_models_have_the_mean_of_the_dot_products(tmp_path):
+    torch.manual_seed(0)
+    config = scan.ScanConfig.of(
+        {"img_dim": 6, "word_dim": 4, "embed_size": 8, "vocab_size": 9, "bi_gru": True}
+    )
+    members = [scan.Scan(config).eval() for _ in range(2)]
+    both = scan.Joined(members).eval()
+    seen, ids, lengths = torch.randn(3, 6), torch.tensor([[1, 4, 5, 2]]), torch.tensor([4])
+    dots = [one.image(seen) @ one.text(ids, lengths)[0].T for one in members]
+    found = both.image(seen) @ both.text(ids, lengths)[0].T
+    torch.testing.assert_close(found, (dots[0] + dots[1]) / 2)
+    words = scan.Vocabulary({word: k for k, word in enumerate([*scan.SPECIALS, *"abcde"])})
+    scan.save(both, words, tmp_path / "m", {"features": "x"})
+    again, _ = scan.load(tmp_path / "m")
+    assert isinstance(again, scan.Joined)
+    torch.testing.assert_close(again.image(seen), both.image(seen), atol=2e-3, rtol=2e-3)

@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=48, help="photographs per batch")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
+    parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
+                        help="models of other seeds to put beside this one")  # fmt: skip
     parser.add_argument("--select", choices=("graded", "rsum"), default="graded",
                         help="what the best checkpoint is chosen by on dev")  # fmt: skip
 
@@ -76,7 +78,9 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
 
-    folder = train(sources, shape, options, args.output, Tiger().compare, args.select, report)
+    folder = train(
+        sources, shape, options, args.output, Tiger().compare, args.select, report, args.join
+    )
     _options.remark(f"wrote {folder}; use it as tiger(model='{folder}')")
     return 0
 

@@ -146,8 +146,8 @@ class Scan(nn.Module):
     def __init__(self, config: ScanConfig) -> None:
         super().__init__()
         self.config = config
-        self.image = ImageSide(config)
-        self.text = TextSide(config)
+        self.image: ImageSide | _Beside = ImageSide(config)
+        self.text: TextSide | _Beside = TextSide(config)
 
     def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """Scores of all images (rows) with all captions (columns), the model's own direction."""
@@ -168,6 +168,32 @@ class Scan(nn.Module):
             self.config.lambda_softmax,
             self.config.raw_feature_norm,
         )
+
+
+class Joined(Scan):
+    """Several models side by side: a dot product is the mean of theirs.
+
+    Trainings that differ in nothing but the seed err differently; together they err less. They must
+    share vocabulary, features, direction and normalisation.
+    """
+
+    def __init__(self, members: Sequence[Scan]) -> None:
+        nn.Module.__init__(self)
+        self.config, self.count = members[0].config, len(members)
+        self.image = _Beside([member.image for member in members])
+        self.text = _Beside([member.text for member in members])
+
+
+class _Beside(nn.Module):
+    """Vectors of several sides end to end, of unit length if theirs are."""
+
+    def __init__(self, parts: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, *given: Tensor) -> Tensor:
+        """Return the vectors of all parts in one."""
+        return torch.cat([part(*given) for part in self.parts], -1) / len(self.parts) ** 0.5
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -343,7 +369,8 @@ def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, 
         from safetensors.torch import load_file
 
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        model = Scan(ScanConfig.of(config["scan"]))
+        shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
+        model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
         weights = load_file(path / "model.safetensors")
         model.load_state_dict({name: value.float() for name, value in weights.items()})
         words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
@@ -369,6 +396,8 @@ def save(model: Scan, words: Vocabulary, path: Path, facts: Mapping[str, Any]) -
     state = {name: value.detach().half().contiguous() for name, value in model.state_dict().items()}
     save_file(state, path / "model.safetensors")
     config = {"format": "captious-scan", "scan": asdict(model.config), **facts}
+    if isinstance(model, Joined):
+        config["joined"] = model.count
     (path / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
     (path / "vocab.json").write_text(
         json.dumps(words.words(), ensure_ascii=False, indent=0) + "\n", encoding="utf-8"

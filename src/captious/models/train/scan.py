@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from captious.errors import InputError, UsageError
 from captious.models.scan import (
     Scan,
     ScanConfig,
+    TextSide,
     aggregate,
     attend_regions,
     attend_words,
@@ -389,7 +390,7 @@ class Trainer:
         regions = self.learner.scan.image(inputs)
         ids, lengths = self._captions(images, picks)
         embedded = self.learner.words(ids, options.own_dropout)
-        words = self.learner.scan.text.contextual(embedded, lengths)
+        words = cast(TextSide, self.learner.scan.text).contextual(embedded, lengths)
         smooth = config.lambda_softmax * share
         vectors, scores = self._all_pairs(regions, words, lengths, smooth)
         count = len(images)

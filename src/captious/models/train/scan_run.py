@@ -15,10 +15,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from captious.errors import InputError
+from captious.errors import InputError, UsageError
 from captious.evidence.region_formats import open_regions
 from captious.evidence.regions import RegionStore, require
-from captious.models.scan import SPECIALS, Scan, ScanConfig, Vocabulary, pad, save
+from captious.models.scan import (
+    SPECIALS,
+    Joined,
+    Scan,
+    ScanConfig,
+    Vocabulary,
+    features_of,
+    load,
+    pad,
+    save,
+)
 from captious.models.train.curve import draw_curve
 from captious.models.train.scan import PairData, Trainer, TrainOptions, nearest, word_base
 from captious.progress import track
@@ -50,10 +60,12 @@ def train(
     compare: Compare,
     select: str = "graded",
     report: Callable[[dict[str, Any]], None] | None = None,
+    join: Sequence[Path] = (),
 ) -> Path:
     """Train (or go on with) a model and write its folder.
 
-    ``compare`` turns reference and candidate grounding vectors into TIGEr (first column).
+    ``compare`` turns reference and candidate grounding vectors into TIGEr (first column). ``join``
+    are folders of models trained before, with the same words and features, that are put beside.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     captions, splits = read_captions(sources)
@@ -62,6 +74,7 @@ def train(
     # A word that was seen once is worth an entry where word vectors say what it means.
     least = 2 if sources.word_vectors is None else 1
     words = vocabulary([captions[name] for name in splits["train"]], sources.words, least)
+    others = [_member(folder, words, store.source) for folder in join]
     teacher = {
         part: sentence_vectors(sources.teacher, [captions[name] for name in names])
         for part, names in splits.items()
@@ -92,6 +105,10 @@ def train(
     best = trainer.run(judge, report)
     model = Scan(config)
     model.load_state_dict(torch.load(best, weights_only=True))
+    if others:
+        model = Joined([*others, model])
+        if report is not None:
+            report({"joined": len(join) + 1} | judge(model.eval()))
     result = recalls(model.eval(), judge.features, judge.texts, words)
     facts = {
         "features": store.source,
@@ -105,6 +122,16 @@ def train(
     draw_curve(trainer.history, target / "curve.png")
     (target / "README.md").write_text(model_card(target.name, facts), encoding="utf-8")
     return target
+
+
+def _member(folder: Path, words: Vocabulary, features: str) -> Scan:
+    """A model that fits beside the one to be trained."""
+    model, own = load(folder)
+    if isinstance(model, Joined):
+        raise UsageError(f"{folder}: this is a joined model already; name its members")
+    if own.words() != words.words() or features_of(folder) != features:
+        raise UsageError(f"{folder}: trained with other words or features; they must be the same")
+    return model
 
 
 def read_captions(sources: Sources) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
