@@ -145,7 +145,7 @@ def test_command_line_refuses(files, cache, capsys):
 SIX = ("eval_ms", "eval_cs", "eval_mcs", "eval_wcs", "eval_mws", "eval_mwcs")
 
 
-@pytest.mark.parametrize("name", [*SIX, *(f"{n}(guard=True)" for n in SIX), "captious_ref",
+@pytest.mark.parametrize("name", [*SIX, *(f"{n}(guard=False)" for n in SIX), "captious_ref",
                                   "captious_ref(image=False)",
                                   "captious_ref(image=False, blind=True)",
                                   "captious_free", "composite"])  # fmt: skip

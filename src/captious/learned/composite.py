@@ -12,8 +12,9 @@ the other captions of the run.
 Worked example: outputs of 0.2 for machine and 1.2 for human differ by 1, so the score is
 1 / (1 + e^-1) = 0.731.
 
-``guard=True`` takes a model of the same kind that also reads how fluent the caption is (``lm``) and
-whether it repeats itself (``distinct``): the paper's features see little of both.
+The default models also read how fluent the caption is (``lm``) and whether it repeats itself
+(``distinct``), because the paper's features see little of both and can be gamed; ``guard=False``
+takes the model over the paper's features alone.
 
 Known deviations: the paper trains on Flickr30k with three captioners that cannot be had; ours are
 trained on COCO val2014 with seven captioners, with captions of other images and gamed captions as
@@ -38,7 +39,7 @@ from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.types import CaptionSet, Floats, Sample
 
 SHIPPED = "composites"
-GUARDS = ("lm", "distinct")  # what guard=True reads besides
+GUARDS = ("lm", "distinct")  # what guarded models read besides
 
 
 def _column(name: str, meaning: str) -> tuple[Column, ...]:
@@ -101,7 +102,9 @@ class _Composite(Metric):
             inputs = self.inputs
         except MissingAsset as err:
             return [err]
-        found = Metric.missing(self) + [err for metric in inputs for err in metric.missing()]
+        # The inputs know which packages they need; `modules` names those of the default model.
+        found = [err for err in Metric.missing(self) if isinstance(err, MissingAsset)]
+        found += [err for metric in inputs for err in metric.missing()]
         return list({str(err): err for err in found}.values())
 
     def prepare(self, samples: CaptionSet) -> tuple[Any, ...]:
@@ -203,11 +206,11 @@ class _Eval(_Composite):
     """A composite of the paper.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
-    guard: bool = False
+    guard: bool = True
     model: str | None = None
 
     def _file(self) -> str:
@@ -225,7 +228,7 @@ class EvalMs(_Eval):
     """Eval_MS: learned from METEOR and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -239,7 +242,7 @@ class EvalCs(_Eval):
     """Eval_CS: learned from CIDEr and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -253,7 +256,7 @@ class EvalMcs(_Eval):
     """Eval_MCS: learned from METEOR, CIDEr and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -267,7 +270,7 @@ class EvalWcs(_Eval):
     """Eval_WCS: learned from WMD, CIDEr and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -281,7 +284,7 @@ class EvalMws(_Eval):
     """Eval_MWS: learned from METEOR, WMD and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -295,7 +298,7 @@ class EvalMwcs(_Eval):
     """Eval_MWCS: learned from METEOR, WMD, CIDEr and SPICE.
 
     Args:
-        guard: read fluency and repetition of the caption besides (not in the paper).
+        guard: read fluency and repetition of the caption besides; False = the paper's features.
         model: folder of another model with the same features (``captious train composite``).
     """
 
@@ -313,8 +316,9 @@ for _one in (EvalMs, EvalCs, EvalMcs, EvalWcs, EvalMws, EvalMwcs):
             (_METEOR, "numba", "meteor"),
             (_WMD, "ot", "vectors"),
             (_SPICE, "spacy", "spice"),
+            ("lm", "torch", "neural"),
         )
-        if text in _one.features
+        if text in (*_one.features, *GUARDS)
     }
 
 
