@@ -152,6 +152,10 @@ def speed(args):
         print(f"bert-score / captious: {spent['bert-score 0.3.13'] / total:.2f} (>= 3)")
         gap = np.abs(np.concatenate(theirs) - ours)
         print(f"largest difference of a score: {gap.max():.2e}, mean {gap.mean():.2e}")
+        print(f"captions with a difference above 1e-5: {(gap.max(1) > 1e-5).sum()}; the largest:")
+        for row in np.argsort(-gap.max(1))[:3]:
+            some = samples.take([row])
+            print(f"  {np.concatenate(theirs)[row]} against {ours[row]}: {some.captions()[0]!r}")
 
 
 def peer(encoder, layer):
