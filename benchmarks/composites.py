@@ -50,7 +50,7 @@ TEXT = (
     "meteor", "wmd", "cider(df='coco-val')", "cider_d(df='coco-val')", "spice", "rouge_l",
     "bleu_1", "bleu_4", "bertscore_p", "bertscore_r", "bertscore_f", "bert_tbr(idf='off')", *GUARDS,
 )  # fmt: skip
-IMAGE = ("tiger", "rrs", "wds", "scan", "vilbertscore_f")
+IMAGE = ("tiger", "rrs", "wds", "scan", "vilbertscore_f", "vilbert_match")
 CROWD_ROWS = 6000
 GAMED_IMAGES = 300
 PROBED = 250
@@ -405,20 +405,25 @@ BEST: dict[str, tuple[tuple[str, ...], ...]] = {
         (*_NEAR, *_LOOK, *_TEXT),
         ("bertscore_f", "scan", *_TEXT),
         (*_NEAR, *_LOOK, "vilbertscore_f", *_TEXT),
+        (*_NEAR, *_LOOK, "vilbertscore_f", "vilbert_match", *_TEXT),
     ),
     "captious_ref_text": ((*_NEAR, *_TEXT), (*_NEAR, "bert_tbr(idf='off')", *_TEXT, "rouge_l")),
     "captious_ref_text_blind": (
-        ("meteor", "cider_d(df='coco-val')", "spice", "wmd", "rouge_l"),
-        ("meteor", "cider(df='coco-val')", "spice", "wmd"),
+        ("meteor", "cider_d(df='coco-val')", "spice", "wmd", "rouge_l", "distinct"),
+        ("meteor", "cider(df='coco-val')", "spice", "wmd", "distinct"),
     ),
-    "captious_free": (("scan", *GUARDS),),
+    "captious_free": (("scan", *GUARDS), ("scan", "vilbert_match", *GUARDS)),
 }
 _SHARED = {"objective": "rank", "epochs": 60, "batch": 1500, "patience": 0, "scale": "ranks",
-           "gamed": 0.2, "margin": 0.5}  # fmt: skip
+           "margin": 0.5}  # fmt: skip
+_SUM = Options(hidden=(), rate=0.04, l2=1e-3, **_SHARED)
+_NETWORK = Options(hidden=(16,), rate=0.01, l2=3e-3, **_SHARED)
 HOW = {
-    "weighted sum, ranking": Options(hidden=(), rate=0.04, l2=1e-3, **_SHARED),
-    "16 hidden units, ranking": Options(hidden=(16,), rate=0.01, l2=3e-3, **_SHARED),
+    f"{kind}, ranking, gamed pairs with weight {weight:g}": replace(options, gamed=weight)
+    for kind, options in (("weighted sum", _SUM), ("16 hidden units", _NETWORK))
+    for weight in (0.2, 1.0)
 }
+HELD = 0.96  # share of gamed captions that a model should keep down: 95 % and something to spare
 CROWD_WEIGHT = 0.5
 
 
@@ -463,7 +468,10 @@ def rater(
 
 
 def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
-    """Pick inputs and network by two-fold validation inside one half of the photographs."""
+    """Pick inputs and network by two-fold validation inside one half of the photographs.
+
+    Whoever keeps enough gamed captions below the untouched ones comes first, then the higher tau.
+    """
     judged = expert(tables.where.data)
 
     def inner(fold: int) -> Any:
@@ -475,16 +483,26 @@ def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
     found = []
     for texts, how in itertools.product(BEST[name], HOW):
         options = HOW[how]
-        taus = []
+        taus, holds = [], []
         for fold in (0, 1):
             model = rater(tables, texts, options, inner(fold), CROWD_WEIGHT).model
-            left = inner(1 - fold)(judged.units)
-            taus.append(tau_c(judged, tables.scores("expert", model), left))
-        found.append((float(np.mean(taus)), texts, how))
-        print(f"  {name}: {np.mean(taus):.4f} {how}: {', '.join(texts)}", flush=True)
-    tau, texts, how = max(found)
+            left = inner(1 - fold)
+            taus.append(tau_c(judged, tables.scores("expert", model), left(judged.units)))
+            holds.append(held_one(tables, model, left))
+        tau, held = float(np.mean(taus)), float(np.mean(holds))
+        found.append((min(held, HELD), tau, texts, how))
+        print(f"  {name}: {tau:.4f}, holds {held:.4f} {how}: {', '.join(texts)}", flush=True)
+    _, tau, texts, how = max(found)
     print(f"  {name}: chosen {tau:.4f} {how}: {', '.join(texts)}", flush=True)
     return texts, how
+
+
+def held_one(tables: Tables, model: Model, keep: Any) -> float:
+    """Return the share of gamed captions below their untouched ones, of some photographs."""
+    made = tables.attack("gamed")
+    mine = np.flatnonzero(keep(tables.samples("plain").ids)[made.source])
+    before, after = tables.scores("plain", model), tables.scores("gamed", model)
+    return float((before[made.source[mine]] > after[mine]).mean())
 
 
 def train_best(tables: Tables, names: Sequence[str]) -> None:

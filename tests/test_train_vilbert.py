@@ -27,6 +27,8 @@ from captious.models.train.vilbert_batches import (  # noqa: E402
 from captious.models.train.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
+    grounding,
+    grounding_loss,
     preference_loss,
     sharpen,
     token_f,
@@ -127,6 +129,33 @@ def test_alignment_prefers_the_caption_whose_words_are_in_the_regions():
     wrong = alignment_loss(words.flip(0), real, regions)
     assert right < 0.01
     assert wrong > 5
+
+
+def test_grounded_words_look_at_parts_and_others_at_the_whole():
+    """Queries that only the second region answers; the first is the whole photograph."""
+    part = torch.tensor([[0.0, 0, 1, 0], [0.0, 0, 0, 1]])
+    keys = torch.stack([torch.tensor([[3.0, 0, 0, 0], [0, 0, *k[2:]]]) for k in (6 * part)])
+    words = torch.stack([torch.tensor([[1.0, 0, *k[2:]]]) for k in part])
+    whole = torch.tensor([[True, False], [True, False]])
+    odds = grounding(words, torch.ones(2, 1, dtype=torch.bool), keys, whole, heads=1)
+    # Own words: part 6, whole 3; the other photograph's: part 0, whole 3; over the root of 4.
+    assert odds.flatten().tolist() == pytest.approx([1.5, -1.5, -1.5, 1.5])
+    assert grounding_loss(odds) < 0.5 < grounding_loss(odds.flip(0))
+
+
+def test_states_of_frozen_text_are_those_of_the_model(tmp_path):
+    torch.manual_seed(0)
+    text = Vilbert(SMALL).state_dict()
+    trainer = VilbertTrainer(SMALL, toy(), PIECES, OPTIONS, tmp_path, text)
+    trainer.train()
+    assert trainer._fixed
+    ids = torch.tensor([[1, 5, 6, 2, 0], [1, 5, 3, 7, 2], [1, 5, 6, 2, 0]])
+    with torch.no_grad():
+        wanted = trainer.model.text_alone(ids, ids != 0, None)
+    for _ in range(2):
+        found = trainer.alone(ids)
+        np.testing.assert_allclose(found[ids != 0], wanted[ids != 0], atol=2e-3)
+    assert (1, 5, 6, 2) in trainer._seen
 
 
 def test_preference_wants_the_own_caption_on_top():

@@ -137,7 +137,7 @@ class Vilbertscore(Metric):
         encoder = self.encoder()
         layer = self.chosen_layer(encoder)
         rows = np.full((len(samples), 3), np.nan)
-        reasons = self._reasons(samples, encoder)
+        reasons = self.reasons(samples, encoder)
         cut = np.zeros(len(samples), bool)
         order = [row for row in np.lexsort((np.arange(len(samples)), _ranks(samples.images)))
                  if int(row) not in reasons]  # fmt: skip
@@ -152,7 +152,7 @@ class Vilbertscore(Metric):
         from captious.metrics.vilbertscore_explain import explain
 
         encoder = self.encoder()
-        why = self._reasons(CaptionSet.of([sample]), encoder)
+        why = self.reasons(CaptionSet.of([sample]), encoder)
         if why:
             raise InputError(why[0])
         return explain(self, encoder, sample)
@@ -254,7 +254,7 @@ class Vilbertscore(Metric):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _reasons(self, samples: CaptionSet, encoder: ImageTextEncoder) -> dict[int, str]:
+    def reasons(self, samples: CaptionSet, encoder: ImageTextEncoder) -> dict[int, str]:
         """Rows that cannot be scored, and why."""
         store = None if self.blind or encoder.feature_size is None else self.store()
         if store is not None:

@@ -368,18 +368,34 @@ class Vilbert(nn.Module):
         The original pools the last states; but asked for the states of all blocks it pools those of
         the last block (``pool_blocks``) and throws away what comes behind.
         """
-        c = self.config
         mask = self.text_mask(mask, task)
         start = self.image_alone(features, boxes, image_mask)
         texts, images = [], []
         for text, image in self.together(self.text_alone(ids, mask, task), mask, start, image_mask):
             texts.append(text)
             images.append(image if image is not None else start.states)
-        text, states = texts[-1], images[-1]
-        for layer in self.encoder.layer[c.t_biattention_id[-1] :]:
-            text = layer(text, key_mask(mask))
-        for layer in self.encoder.v_layer[c.v_biattention_id[-1] :]:
-            states = layer(states, key_mask(image_mask))
+        text, states = self._behind(texts[-1], mask, images[-1], image_mask)
         first = (texts[-1], images[-1]) if pool_blocks else (text, states)
         pooled = self.t_pooler(first[0]), self.v_pooler(first[1])
         return Output(texts, images, text, states, *pooled)
+
+    def pooled(
+        self, text: Tensor, text_mask: Tensor | None, image: ImageStart, image_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Pooled states of text and image, from :meth:`text_alone` and :meth:`image_alone`."""
+        last, states = text, image.states
+        for found, seen in self.together(text, text_mask, image, image_mask):
+            last, states = found, states if seen is None else seen
+        last, states = self._behind(last, text_mask, states, image_mask)
+        return self.t_pooler(last), self.v_pooler(states)
+
+    def _behind(
+        self, text: Tensor, text_mask: Tensor | None, states: Tensor, image_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The layers of both streams behind the last block."""
+        c = self.config
+        for layer in self.encoder.layer[c.t_biattention_id[-1] :]:
+            text = layer(text, key_mask(text_mask))
+        for layer in self.encoder.v_layer[c.v_biattention_id[-1] :]:
+            states = layer(states, key_mask(image_mask))
+        return text, states

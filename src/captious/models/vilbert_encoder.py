@@ -8,7 +8,7 @@ states depend on nothing but the text and its image.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -21,6 +21,8 @@ from captious.errors import InputError
 from captious.evidence.regions import RegionSet
 from captious.models import image_text, vilbert_load
 from captious.models.image_text import ImageTextEncoder, Regions, Text, WordPieces
+from captious.models.vilbert import ImageStart
+from captious.models.vilbert_heads import MATCH
 
 TASK = 7
 """The task number the released scorer passes: retrieval on COCO."""
@@ -33,6 +35,7 @@ class VilbertEncoder(ImageTextEncoder):
     needs_boxes = True
 
     def __init__(self, path: Path, config: str | None, name: str, device: str) -> None:
+        self.path = path
         self.model, self.keys = vilbert_load.load_vilbert(path, config)
         shape = self.model.config
         self.name, self.device = name, device
@@ -66,29 +69,49 @@ class VilbertEncoder(ImageTextEncoder):
         """Unit vectors of all positions of each text in front of its image."""
         out: list[Tensor] = [torch.empty(0)] * len(texts)
         with torch.inference_mode():
-            starts = self._texts(texts)
-            lengths = [len(one) for one in starts]
-            for some, pairs in image_text.picture_groups(images, which):
-                features, boxes, real = image_text.pad_regions(
-                    [images[i] for i in some], self.device
-                )
-                start = self.model.image_alone(self._cast(features), self._cast(boxes), real)
-                numbers = [n for _, n in pairs]
-                extra = features.shape[1]
-                for batch in image_text.length_batches(numbers, lengths, extra, self.device):
-                    owner = torch.tensor([pairs[at][0] for at in batch], device=self.device)
-                    mine = [starts[numbers[at]] for at in batch]
-                    text = pad_sequence(mine, batch_first=True)
-                    count = torch.tensor([len(one) for one in mine], device=self.device)
-                    mask = torch.arange(text.shape[1], device=self.device) < count[:, None]
-                    blocks = self.model.together(
-                        text, mask, start.take(owner), real[owner], last=layer
-                    )
-                    found, _ = deque(blocks, maxlen=1)[0]
-                    unit = normalize(found.float(), dim=-1).cpu()
-                    for row, at in enumerate(batch):
-                        out[numbers[at]] = unit[row, : len(mine[row])].clone()
+            for numbers, text, mask, start, real in self._batches(texts, which, images):
+                blocks = self.model.together(text, mask, start, real, last=layer)
+                found, _ = deque(blocks, maxlen=1)[0]
+                unit = normalize(found.float(), dim=-1).cpu()
+                for row, number in enumerate(numbers):
+                    out[number] = unit[row, : int(mask[row].sum())].clone()
         return out
+
+    def check_match(self) -> None:
+        """Say so if the weights have no matching head."""
+        vilbert_load.matching_head(self.path)
+
+    def match(
+        self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Regions]
+    ) -> Tensor:
+        """Log odds that each text belongs to its image, by the matching head."""
+        head = vilbert_load.matching_head(self.path).to(self.device, getattr(torch, self.dtype))
+        out = torch.empty(len(texts))
+        with torch.inference_mode():
+            for numbers, text, mask, start, real in self._batches(texts, which, images):
+                pooled = self.model.pooled(text, mask, start, real)
+                logits = head(pooled[0] * pooled[1]).float().cpu()
+                out[numbers] = logits[:, MATCH] - logits[:, 1 - MATCH]
+        return out
+
+    def _batches(
+        self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Regions]
+    ) -> Iterator[tuple[list[int], Tensor, Tensor, ImageStart, Tensor]]:
+        """Texts of like length with their images: numbers, states, mask, image, real regions."""
+        starts = self._texts(texts)
+        lengths = [len(one) for one in starts]
+        for some, pairs in image_text.picture_groups(images, which):
+            features, boxes, real = image_text.pad_regions([images[i] for i in some], self.device)
+            start = self.model.image_alone(self._cast(features), self._cast(boxes), real)
+            numbers = [n for _, n in pairs]
+            extra = features.shape[1]
+            for batch in image_text.length_batches(numbers, lengths, extra, self.device):
+                owner = torch.tensor([pairs[at][0] for at in batch], device=self.device)
+                mine = [starts[numbers[at]] for at in batch]
+                text = pad_sequence(mine, batch_first=True)
+                count = torch.tensor([len(one) for one in mine], device=self.device)
+                mask = torch.arange(text.shape[1], device=self.device) < count[:, None]
+                yield [numbers[at] for at in batch], text, mask, start.take(owner), real[owner]
 
     def look(self, text: Text, image: Regions, layer: int) -> Tensor:
         """Attention of the block that gives the layer, mean over its heads."""

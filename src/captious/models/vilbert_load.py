@@ -14,17 +14,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from captious.errors import InputError
 from captious.models.checkpoints import load_torch
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_config import VilbertConfig, read_config
+from captious.models.vilbert_heads import Heads
 
+MATCHING = "cls.bi_seq_relationship."
 TASK_TABLE = "bert.embeddings.task_embeddings.weight"
 _HEADS = ("cls.", "vil_", "vision_logit.", "linguisic_logit.", "dropout.")
 _SPARE = ("biOutput.q_dense", "t_pooler.", "v_pooler.")
@@ -81,6 +84,7 @@ def save_vilbert(
     facts: Mapping[str, Any] | None = None,
     half: bool = True,
     text_from: str | None = None,
+    heads: Heads | None = None,
 ) -> Path:
     """Write our folder.
 
@@ -91,6 +95,7 @@ def save_vilbert(
         half: whether the weights are written in half precision.
         text_from: a text encoder (``minilm``); what is exactly its own is left out and taken from
             there on loading.
+        heads: whose matching head is written too.
     """
     from safetensors.torch import save_file
 
@@ -103,12 +108,35 @@ def save_vilbert(
             continue
         kind = torch.float16 if half else value.dtype
         state[f"bert.{name}"] = value.detach().cpu().to(kind).contiguous()
+    if heads is not None:
+        for name, value in heads.bi_seq_relationship.state_dict().items():
+            state[f"{MATCHING}{name}"] = value.detach().cpu().to(torch.float32).contiguous()
     save_file(state, folder / "model.safetensors")
     whole = {**model.config.to_json(), **(facts or {})}
     if text_from is not None:
         whole["text_from"] = text_from
     (folder / "config.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     return folder
+
+
+@lru_cache(maxsize=4)
+def matching_head(path: Path) -> nn.Linear:
+    """The head that tells whether text and image belong together.
+
+    Raises:
+        InputError: the weights hold none.
+    """
+    state = _original_names(_read(weights_file(path)), path)
+    missing = [name for name in ("weight", "bias") if f"{MATCHING}{name}" not in state]
+    if missing:
+        raise InputError(
+            f"{path}: these weights hold no matching head ({MATCHING}weight and bias): take a "
+            "checkpoint of the pre-training, or `captious train vilbert`"
+        )
+    weight, bias = (state[f"{MATCHING}{name}"].float() for name in ("weight", "bias"))
+    head = nn.Linear(weight.shape[1], len(weight))
+    head.load_state_dict({"weight": weight, "bias": bias})
+    return head.requires_grad_(False)
 
 
 def text_encoder_state(name: str) -> dict[str, Tensor]:

@@ -39,11 +39,14 @@ from captious.models.train.vilbert_batches import (
 from captious.models.train.vilbert_objectives import (
     alignment_loss,
     calm_start,
+    follow_first,
+    grounding,
+    grounding_loss,
     preference_loss,
     sharpen,
     token_f,
 )
-from captious.models.vilbert import CoAttention, Output, Vilbert
+from captious.models.vilbert import CoAttention, ImageStart, Output, Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
 from captious.progress import track
@@ -104,6 +107,9 @@ class VilbertTrainer:
             calm_start(self.model, torch.from_numpy(padded(some)))
         self.heads.predictions.decoder.weight = self.model.embeddings.word_embeddings.weight
         self._freeze(bool(pretrained))
+        ahead = self.config.t_biattention_id[0]
+        self._fixed = bool(pretrained) and options.frozen_layers >= ahead
+        self._seen: dict[tuple[int, ...], Tensor] = {}
         self.optimizer = torch.optim.AdamW(self._groups(pretrained))
         self.batches = Batches(data, pieces, options, self.config.v_target_size)
         self.step = 0
@@ -142,44 +148,78 @@ class VilbertTrainer:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def read(self, ids: Tensor, features: Tensor, boxes: Tensor) -> tuple[Output, Tensor]:
-        """States of all captions with their photographs, and the alignment loss.
-
-        Captions come in blocks, each in the order of the photographs. Those of like length are read
-        together; rows are filled up with zeros afterwards.
-        """
-        model, many, width = self.model, len(features), ids.shape[1]
-        start = model.image_alone(features, boxes, None)
+    def texts(self, ids: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Captions of like length together: their rows, masks and states ahead of the blocks."""
         lengths = (ids != 0).sum(1)
-        order = lengths.argsort()
-        parts: list[list[Tensor]] = []
-        for rows in order.chunk(3):
+        out = []
+        for rows in lengths.argsort().chunk(3):
             some = ids[rows, : int(lengths[rows].max())]
-            mask = some != 0
-            alone = model.text_alone(some, mask, None)
+            out.append((rows, some != 0, self.alone(some)))
+        return out
+
+    def alone(self, ids: Tensor) -> Tensor:
+        """Text states ahead of the blocks; what is frozen there is computed once per caption."""
+        if not self._fixed:
+            return self.model.text_alone(ids, ids != 0, None)
+        keys = [tuple(row[row != 0].tolist()) for row in ids]
+        new = [at for at, key in enumerate(keys) if key not in self._seen]
+        if new:
+            with torch.no_grad():
+                some = ids[new, : max(len(keys[at]) for at in new)]
+                for at, states in zip(
+                    new, self.model.text_alone(some, some != 0, None), strict=True
+                ):
+                    self._seen[keys[at]] = states[: len(keys[at])].half()
+        mine = [self._seen[key] for key in keys]
+        for at in new:
+            if self.pieces.mask in keys[at]:  # no caption is masked alike twice
+                del self._seen[keys[at]]
+        states = nn.utils.rnn.pad_sequence(mine, batch_first=True).float()
+        return F.pad(states, (0, 0, 0, ids.shape[1] - states.shape[1]))
+
+    def train(self) -> None:
+        """Dropout on, but for what is frozen."""
+        self.model.train()
+        self.heads.train()
+        if self._fixed:
+            self.model.embeddings.eval()
+            for layer in self.model.encoder.layer[: self.options.frozen_layers]:
+                layer.eval()
+
+    def read(
+        self, texts: list[tuple[Tensor, Tensor, Tensor]], start: ImageStart, width: int
+    ) -> Output:
+        """States of all captions with their photographs.
+
+        Captions come in blocks, each in the order of the photographs. Rows are filled up with zeros
+        to the width.
+        """
+        model, many = self.model, len(start.states)
+        parts: list[list[Tensor]] = []
+        for rows, mask, alone in texts:
             found = list(model.together(alone, mask, start.take(rows % many), None))
             text, image = cast(tuple[Tensor, Tensor], found[-1])
             for layer in model.encoder.layer[self.config.t_biattention_id[-1] :]:
                 text = layer(text, mask[:, None, None, :])
             for layer in model.encoder.v_layer[self.config.v_biattention_id[-1] :]:
                 image = layer(image, None)
-            wide = [F.pad(one, (0, 0, 0, width - one.shape[1])) for one in
-                    (alone, text, *(states for states, _ in found))]  # fmt: skip
+            wide = [
+                F.pad(one, (0, 0, 0, width - one.shape[1]))
+                for one in (text, *(states for states, _ in found))
+            ]
             parts.append([image, model.t_pooler(text), model.v_pooler(image), *wide])
-        back = order.argsort()
-        image, pooled, seen, alone, text, *blocks = (
+        back = torch.cat([rows for rows, _, _ in texts]).argsort()
+        image, pooled, seen, text, *blocks = (
             torch.cat(some)[back] for some in zip(*parts, strict=True)
         )
-        attention = cast(CoAttention, model.encoder.c_layer[0]).biattention
-        aligned = alignment_loss(
-            attention.query2(alone[:many]), (ids != 0)[:many], start.key
-        )  # fmt: skip
-        return Output(blocks, [], text, image, pooled, seen), aligned
+        return Output(blocks, [], text, image, pooled, seen)
 
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The losses of a batch."""
-        out, aligned = self.read(batch["ids"], batch["features"], batch["boxes"])
-        many = len(batch["features"])
+        many, width = len(batch["features"]), batch["ids"].shape[1]
+        texts = self.texts(batch["ids"])
+        start = self.model.image_alone(batch["features"], batch["boxes"], None)
+        out = self.read(texts, start, width)
         guess = batch["wanted"] != -100
         words = self.heads.predictions(out.last_text[guess])
         regions = self.heads.imagePredictions(out.last_image[:many][batch["hidden"]])
@@ -193,7 +233,7 @@ class VilbertTrainer:
         )
         agreement, preference, contribution = zero, zero, zero
         seen = ~batch["blank"]
-        for states, unseen in zip(out.text, self._blind(batch), strict=True):
+        for states, unseen in zip(out.text, self._blind(batch, texts), strict=True):
             values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
             gain = (values - without)[seen]
             contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
@@ -203,44 +243,89 @@ class VilbertTrainer:
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
             "matching": (belongs * there).sum() / there.sum().clamp(min=1),
-            "alignment": aligned,
+            "alignment": self._grounded(batch, texts, start),
             "agreement": agreement / len(out.text),
             "preference": preference / len(out.text),
             "contribution": contribution / len(out.text),
         }
 
-    def _blind(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
+    def _grounded(
+        self, batch: Mapping[str, Tensor], texts: list[tuple[Tensor, Tensor, Tensor]],
+        start: ImageStart,
+    ) -> Tensor:  # fmt: skip
+        """The grounding contrast of the first block between references and photographs."""
+        many, width = len(start.states), batch["ids"].shape[1]
+        back = torch.cat([rows for rows, _, _ in texts]).argsort()[:many]
+        alone = torch.cat([F.pad(s, (0, 0, 0, width - s.shape[1])) for _, _, s in texts])[back]
+        seen = ~batch["blank"]
+        block = cast(CoAttention, self.model.encoder.c_layer[0])
+        value = grounding(
+            block.biattention.query2(alone[seen]), (batch["ids"] != 0)[:many][seen],
+            start.key[seen], _whole(batch["boxes"][seen]), block.heads,
+        )  # fmt: skip
+        return grounding_loss(value)
+
+    def _blind(
+        self, batch: Mapping[str, Tensor], texts: list[tuple[Tensor, Tensor, Tensor]]
+    ) -> list[Tensor]:
         """Text states of all blocks in front of blank photographs; nothing is learned from them."""
         features, nothing = batch["features"][:, :1], self.data.blank
         blank = torch.zeros_like(features) if nothing is None else nothing.expand_as(features)
         with torch.no_grad():  # with dropout, as with photographs: it lowers every F
-            out, _ = self.read(batch["ids"], blank, batch["boxes"][:, :1])
-        return out.text
+            start = self.model.image_alone(blank, batch["boxes"][:, :1], None)
+            many, width = len(features), batch["ids"].shape[1]
+            blocks: list[list[Tensor]] = []
+            for rows, mask, alone in texts:
+                image = start.take(rows % many)
+                found = self.model.together(alone, mask, image, None, last=self.config.blocks)
+                blocks.append([F.pad(one, (0, 0, 0, width - one.shape[1])) for one, _ in found])
+        back = torch.cat([rows for rows, _, _ in texts]).argsort()
+        return [torch.cat(some)[back] for some in zip(*blocks, strict=True)]
 
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn what belongs together.
 
-        These steps cost little, because nothing behind the attention is computed.
+        First by the cosines of words and regions, then by the attention that they lead to. These
+        steps cost little, because nothing behind the attention is computed.
         """
         o = self.options
-        attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
+        block = cast(CoAttention, self.model.encoder.c_layer[0])
+        attention = block.biattention
         modules = (self.model.v_embeddings, attention.query2, attention.key1)
         parameters = [p for one in modules for p in one.parameters()]
-        optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
-        self.model.train()
-        for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
-            for group in optimizer.param_groups:
-                group["lr"] = 2 * o.learning_rate * min(1.0, (step + 1) / 30)
-            ids, *seen = self.batches.pairs(3 * o.images)
-            with torch.no_grad():
-                words = self.model.text_alone(ids, ids != 0, None)
-            regions = self.model.v_embeddings(*seen)
-            loss = alignment_loss(attention.query2(words), ids != 0, attention.key1(regions))
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+        self.train()
+
+        def learn(steps: int, together: int, what: str, loss_of: Callable[..., Tensor]) -> Any:
+            optimizer = torch.optim.AdamW(parameters, weight_decay=0.01)
+            for step in track(range(steps), what, unit="steps"):
+                for group in optimizer.param_groups:
+                    pace = min(1.0, (step + 1) / 30, (steps - step) / (0.3 * steps))
+                    group["lr"] = 2 * o.learning_rate * pace
+                ids, features, boxes = self.batches.pairs(2 * o.images, together)
+                with torch.no_grad():
+                    words = self.alone(ids)
+                regions = self.model.v_embeddings(features, boxes)
+                queries, keys = attention.query2(words), attention.key1(regions)
+                loss = loss_of(queries, ids != 0, keys, boxes)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+            return words[ids != 0], regions.detach()
+
         if o.align_steps:
-            sharpen(self.model, words[ids != 0], regions.detach())
+            found = learn(
+                o.align_steps, 1, "aligning words and regions",
+                lambda q, real, k, boxes: alignment_loss(q, real, k),
+            )  # fmt: skip
+            sharpen(self.model, *found)
+        if o.ground_steps:
+            learn(
+                o.ground_steps, 4, "grounding words",
+                lambda q, real, k, boxes: grounding_loss(
+                    grounding(q, real, k, _whole(boxes), block.heads)
+                ),
+            )  # fmt: skip
+            follow_first(self.model)
 
     def run(
         self,
@@ -256,8 +341,7 @@ class VilbertTrainer:
         if self.step == 0:
             self.align()
         while self.step < o.steps and (stop_after is None or done < stop_after):
-            self.model.train()
-            self.heads.train()
+            self.train()
             for group in self.optimizer.param_groups:
                 group["lr"] = group["base"] * self._pace()
             losses = self.losses(self.batches())
@@ -332,6 +416,11 @@ class VilbertTrainer:
         self.batches.draw.bit_generator.state = json.loads(state["numpy"])
         torch.set_rng_state(state["torch"])
         return True
+
+
+def _whole(boxes: Tensor) -> Tensor:
+    """Which regions are the whole photograph."""
+    return boxes[..., 4] > 0.99
 
 
 def _three(states: Tensor, words: Tensor) -> Tensor:

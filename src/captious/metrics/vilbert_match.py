@@ -1,0 +1,121 @@
+"""ViLBERT matching: does the caption belong to the image, by the model's own matching head?
+
+Lu et al. 2019 train ViLBERT to tell captions of an image from others: the pooled states of both
+streams are multiplied number by number, and a linear layer gives two logits.
+
+    score = 1 / (1 + exp(other - match))
+
+No references are read: this is to ``vilbertscore`` what ``scan`` is to ``tiger``. Worked example:
+logits 2 (match) and 1 (other) give 1 / (1 + e^-1) = 0.731.
+
+Known deviations: none; but the probability is that of the training's mixture of right and wrong
+captions, so compare captions by it and do not read it as a chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from captious.errors import UsageError
+from captious.metrics.base import Column, Explanation, Metric, Need, Stats
+from captious.metrics.vilbertscore import Vilbertscore
+from captious.types import CaptionSet, Sample
+
+
+@dataclass(frozen=True)
+class VilbertMatch(Metric):
+    """ViLBERT matching: whether the caption belongs to the image, no references.
+
+    Args:
+        weights: a ViLBERT with its matching head: asset name or path.
+        config: configuration of an original checkpoint that is not of full size.
+        regions: region features; default: those named in the settings, else extracted.
+        length: pieces of a text, marks included, that are read; the rest is cut.
+    """
+
+    weights: str = "vilbert-flickr8k"
+    config: str | None = None
+    regions: str | None = None
+    length: int = 37
+
+    name: ClassVar[str] = "vilbert_match"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("vilbert_match", 0.0, 1.0, "how sure the model is that caption and image belong"),
+    )
+    modules: ClassVar[dict[str, str]] = Vilbertscore.modules
+    batch: ClassVar[int] = 2048
+    empty: ClassVar[float] = float("nan")
+
+    @property
+    def _score(self) -> Vilbertscore:
+        return Vilbertscore(self.weights, self.config, regions=self.regions, length=self.length)
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Those of ViLBERTScore."""
+        return self._score.assets
+
+    def missing(self) -> list[Any]:
+        """Name absent packages and weights."""
+        return self._score.missing()
+
+    def prepare(self, samples: CaptionSet) -> None:
+        """Find everything that is wrong with model and images before any work is done."""
+        self._encoder()
+        self._score.prepare(samples)
+
+    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+        """Return the probability of each row."""
+        encoder, score = self._encoder(), self._score
+        captions = samples.captions()
+        alone = CaptionSet.build(captions, [[c] for c in captions], images=samples.images.tolist())
+        reasons = score.reasons(alone, encoder)
+        rows = np.full((len(samples), 1), np.nan)
+        known = [row for row in range(len(samples)) if row not in reasons]
+        pictures: dict[str, int] = {}
+        which = [pictures.setdefault(str(samples.images[row]), len(pictures)) for row in known]
+        texts = score.tokenize([captions[row] for row in known], encoder)
+        if known:
+            seen = [score.picture(name, encoder) for name in pictures]
+            odds = encoder.match(texts, which, seen).double().numpy()
+            rows[known, 0] = 1 / (1 + np.exp(-odds))
+        cut = sum(text.cut for text in texts)
+        notes = {f"captions cut to {self.length} pieces": cut} if cut else {}
+        return Stats(rows, reasons, notes)
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Model, weights, features."""
+        parts = self._score.signature_parts(context)
+        return {key: value for key, value in parts.items() if key != "layer"}
+
+    def explain(self, sample: Sample, context: Any) -> Explanation:
+        """Leave out one word after the other and say how the score moves."""
+        words = sample.caption.split()
+        texts = [" ".join(words[:k] + words[k + 1 :]) for k in range(len(words))]
+        rows = CaptionSet.build(
+            [sample.caption, *texts],
+            [[] for _ in range(len(words) + 1)],
+            images=[sample.image] * (len(words) + 1),
+        )
+        values = self.stats(rows, context).rows[:, 0]
+        moved = [
+            {"word": word, "without": float(value), "change": float(values[0] - value)}
+            for word, value in zip(words, values[1:], strict=True)
+        ]
+        lines = [f"vilbert_match {values[0]:.4f}; what each word adds:"]
+        lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
+        return Explanation("\n".join(lines), {"score": float(values[0]), "words": moved})
+
+    def _encoder(self) -> Any:
+        encoder = cast(Any, self._score.encoder())
+        if not hasattr(encoder, "match"):
+            raise UsageError(
+                f"vilbert_match: {encoder.name!r} ({encoder.kind}) has no matching head that is "
+                "known here: give the weights of a ViLBERT"
+            )
+        encoder.check_match()
+        return encoder
