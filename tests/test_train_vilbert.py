@@ -27,8 +27,6 @@ from captious.models.train.vilbert_batches import (  # noqa: E402
 from captious.models.train.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
-    grounding,
-    grounding_loss,
     preference_loss,
     sharpen,
     token_f,
@@ -129,18 +127,6 @@ def test_alignment_prefers_the_caption_whose_words_are_in_the_regions():
     wrong = alignment_loss(words.flip(0), real, regions)
     assert right < 0.01
     assert wrong > 5
-
-
-def test_grounded_words_look_at_parts_and_others_at_the_whole():
-    """Queries that only the second region answers; the first is the whole photograph."""
-    part = torch.tensor([[0.0, 0, 1, 0], [0.0, 0, 0, 1]])
-    keys = torch.stack([torch.tensor([[3.0, 0, 0, 0], [0, 0, *k[2:]]]) for k in (6 * part)])
-    words = torch.stack([torch.tensor([[1.0, 0, *k[2:]]]) for k in part])
-    whole = torch.tensor([[True, False], [True, False]])
-    odds = grounding(words, torch.ones(2, 1, dtype=torch.bool), keys, whole, heads=1)
-    # Own words: part 6, whole 3; the other photograph's: part 0, whole 3; over the root of 4.
-    assert odds.flatten().tolist() == pytest.approx([1.5, -1.5, -1.5, 1.5])
-    assert grounding_loss(odds) < 0.5 < grounding_loss(odds.flip(0))
 
 
 def test_states_of_frozen_text_are_those_of_the_model(tmp_path):

@@ -103,8 +103,8 @@ class _Composite(Metric):
         except MissingAsset as err:
             return [err]
         # The inputs know which packages they need; `modules` names those of the default model.
-        found = [err for err in Metric.missing(self) if isinstance(err, MissingAsset)]
-        found += [err for metric in inputs for err in metric.missing()]
+        own = [err for err in Metric.missing(self) if isinstance(err, MissingAsset)]
+        found = [*own, *(err for metric in inputs for err in metric.missing())]
         return list({str(err): err for err in found}.values())
 
     def prepare(self, samples: CaptionSet) -> tuple[Any, ...]:

@@ -39,9 +39,6 @@ from captious.models.train.vilbert_batches import (
 from captious.models.train.vilbert_objectives import (
     alignment_loss,
     calm_start,
-    follow_first,
-    grounding,
-    grounding_loss,
     preference_loss,
     sharpen,
     token_f,
@@ -173,7 +170,7 @@ class VilbertTrainer:
         mine = [self._seen[key] for key in keys]
         for at in new:
             if self.pieces.mask in keys[at]:  # no caption is masked alike twice
-                del self._seen[keys[at]]
+                self._seen.pop(keys[at], None)
         states = nn.utils.rnn.pad_sequence(mine, batch_first=True).float()
         return F.pad(states, (0, 0, 0, ids.shape[1] - states.shape[1]))
 
@@ -243,27 +240,21 @@ class VilbertTrainer:
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
             "matching": (belongs * there).sum() / there.sum().clamp(min=1),
-            "alignment": self._grounded(batch, texts, start),
+            "alignment": self._aligned(batch["ids"], texts, start),
             "agreement": agreement / len(out.text),
             "preference": preference / len(out.text),
             "contribution": contribution / len(out.text),
         }
 
-    def _grounded(
-        self, batch: Mapping[str, Tensor], texts: list[tuple[Tensor, Tensor, Tensor]],
-        start: ImageStart,
-    ) -> Tensor:  # fmt: skip
-        """The grounding contrast of the first block between references and photographs."""
-        many, width = len(start.states), batch["ids"].shape[1]
+    def _aligned(
+        self, ids: Tensor, texts: list[tuple[Tensor, Tensor, Tensor]], start: ImageStart
+    ) -> Tensor:
+        """The alignment loss of the references and the photographs."""
+        many, width = len(start.states), ids.shape[1]
         back = torch.cat([rows for rows, _, _ in texts]).argsort()[:many]
         alone = torch.cat([F.pad(s, (0, 0, 0, width - s.shape[1])) for _, _, s in texts])[back]
-        seen = ~batch["blank"]
-        block = cast(CoAttention, self.model.encoder.c_layer[0])
-        value = grounding(
-            block.biattention.query2(alone[seen]), (batch["ids"] != 0)[:many][seen],
-            start.key[seen], _whole(batch["boxes"][seen]), block.heads,
-        )  # fmt: skip
-        return grounding_loss(value)
+        attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
+        return alignment_loss(attention.query2(alone), (ids != 0)[:many], start.key)
 
     def _blind(
         self, batch: Mapping[str, Tensor], texts: list[tuple[Tensor, Tensor, Tensor]]
@@ -285,47 +276,27 @@ class VilbertTrainer:
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn what belongs together.
 
-        First by the cosines of words and regions, then by the attention that they lead to. These
-        steps cost little, because nothing behind the attention is computed.
+        These steps cost little, because nothing behind the attention is computed.
         """
         o = self.options
-        block = cast(CoAttention, self.model.encoder.c_layer[0])
-        attention = block.biattention
+        attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
         modules = (self.model.v_embeddings, attention.query2, attention.key1)
         parameters = [p for one in modules for p in one.parameters()]
+        optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
         self.train()
-
-        def learn(steps: int, together: int, what: str, loss_of: Callable[..., Tensor]) -> Any:
-            optimizer = torch.optim.AdamW(parameters, weight_decay=0.01)
-            for step in track(range(steps), what, unit="steps"):
-                for group in optimizer.param_groups:
-                    pace = min(1.0, (step + 1) / 30, (steps - step) / (0.3 * steps))
-                    group["lr"] = 2 * o.learning_rate * pace
-                ids, features, boxes = self.batches.pairs(2 * o.images, together)
-                with torch.no_grad():
-                    words = self.alone(ids)
-                regions = self.model.v_embeddings(features, boxes)
-                queries, keys = attention.query2(words), attention.key1(regions)
-                loss = loss_of(queries, ids != 0, keys, boxes)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-            return words[ids != 0], regions.detach()
-
+        for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
+            for group in optimizer.param_groups:
+                group["lr"] = 2 * o.learning_rate * min(1.0, (step + 1) / 30)
+            ids, *seen = self.batches.pairs(3 * o.images)
+            with torch.no_grad():
+                words = self.alone(ids)
+            regions = self.model.v_embeddings(*seen)
+            loss = alignment_loss(attention.query2(words), ids != 0, attention.key1(regions))
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
         if o.align_steps:
-            found = learn(
-                o.align_steps, 1, "aligning words and regions",
-                lambda q, real, k, boxes: alignment_loss(q, real, k),
-            )  # fmt: skip
-            sharpen(self.model, *found)
-        if o.ground_steps:
-            learn(
-                o.ground_steps, 4, "grounding words",
-                lambda q, real, k, boxes: grounding_loss(
-                    grounding(q, real, k, _whole(boxes), block.heads)
-                ),
-            )  # fmt: skip
-            follow_first(self.model)
+            sharpen(self.model, words[ids != 0], regions.detach())
 
     def run(
         self,
@@ -416,11 +387,6 @@ class VilbertTrainer:
         self.batches.draw.bit_generator.state = json.loads(state["numpy"])
         torch.set_rng_state(state["torch"])
         return True
-
-
-def _whole(boxes: Tensor) -> Tensor:
-    """Which regions are the whole photograph."""
-    return boxes[..., 4] > 0.99
 
 
 def _three(states: Tensor, words: Tensor) -> Tensor:

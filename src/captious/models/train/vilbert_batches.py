@@ -17,9 +17,8 @@ from captious.models.train.scan import relevance
 class VilbertOptions:
     """What a run is made of; saved beside the checkpoint and shown on the model card."""
 
-    steps: int = 1200
+    steps: int = 1600
     align_steps: int = 300
-    ground_steps: int = 300
     images: int = 32
     learning_rate: float = 5e-4
     text_rate: float = 5e-5
@@ -35,7 +34,7 @@ class VilbertOptions:
     alignment: float = 0.5
     agreement: float = 2.0
     preference: float = 1.0
-    contribution: float = 2.0
+    contribution: float = 0.5
     whitened: int = 512
     frozen_layers: int = 4
     longest: int = 22
@@ -175,24 +174,13 @@ class Batches:
             columns.append(torch.einsum("ikd,id->i", mine, vectors) / mine.shape[1])
         return torch.stack(columns, 1)
 
-    def pairs(self, count: int, together: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-        """Photographs with one caption each: piece numbers, features, boxes.
-
-        ``together`` photographs are alike, where the data knows: one is drawn, the rest of its
-        similar ones.
-        """
+    def pairs(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Photographs with one caption each: piece numbers, features, boxes."""
         data = self.data
-        count = min(count, len(data.captions))
-        seeds = self.draw.choice(len(data.captions), count // together, False)
-        if data.near is not None and together > 1:
-            more = [
-                data.near[seed, torch.from_numpy(self.draw.permutation(data.near.shape[1]))]
-                for seed in seeds
-            ]
-            seeds = np.unique([*seeds, *(int(i) for some in more for i in some[: together - 1])])
-        picks = self._any_caption(seeds.tolist())
-        texts = [self._cut(data.captions[i][k]) for i, k in zip(seeds, picks, strict=True)]
-        images, keep = torch.from_numpy(seeds), self._regions_kept(data.features.shape[1])
+        rows = self.draw.choice(len(data.captions), min(count, len(data.captions)), False)
+        picks = self._any_caption(rows.tolist())
+        texts = [self._cut(data.captions[i][k]) for i, k in zip(rows, picks, strict=True)]
+        images, keep = torch.from_numpy(rows), self._regions_kept(data.features.shape[1])
         ids = torch.from_numpy(padded(texts))
         return ids, data.features[images][:, keep].float(), data.boxes[images][:, keep]
 

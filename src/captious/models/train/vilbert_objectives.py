@@ -3,9 +3,6 @@
 * *Alignment*: the first block's own queries (words) and keys (regions) have to tell which caption
   belongs to which photograph of the batch, before anything is mixed. A few thousand photographs are
   too few for the attention to find out by itself what it should look at.
-* *Grounding*: the same with the attention as it is used. Its weights sum to 1 whether or not a
-  word is in the photograph; so a word that finds nothing shall look at the whole photograph, and
-  one that finds something at a part: what goes to parts is how well the word is grounded.
 * *Agreement*: the score itself. F between a reference and a caption, both read with the photograph,
   has to correlate with how relevant a teacher finds the caption for the photograph.
 * *Preference*: F of the photograph's own caption has to be above F of wrong ones. Words alone
@@ -53,37 +50,8 @@ def alignment_loss(
     """
     q, k = F.normalize(words, dim=-1), F.normalize(regions, dim=-1)
     best = torch.einsum("cnd,ird->icnr", q, k).amax(-1)
-    return contrast((best * real).sum(-1) / real.sum(-1).clamp(min=1), temperature)
-
-
-def grounding(words: Tensor, real: Tensor, regions: Tensor, whole: Tensor, heads: int) -> Tensor:
-    """Log odds that words look at parts of a photograph, not at the whole ``[images, captions]``.
-
-    Args:
-        words: queries ``[captions, n, d]``.
-        real: the positions that are there ``[captions, n]``.
-        regions: keys ``[images, regions, d]``.
-        whole: those that are the whole photograph ``[images, regions]``.
-        heads: of the attention; the result is the mean over them and over words.
-    """
-    q, k = words.unflatten(-1, (heads, -1)), regions.unflatten(-1, (heads, -1))
-    value = torch.einsum("cnhd,irhd->ichnr", q, k) / q.shape[-1] ** 0.5
-    only = torch.where(whole, -1e4, 0.0)[:, None, None, None]
-    odds = ((value + only).logsumexp(-1) - (value - 1e4 - only).logsumexp(-1)).mean(2)
-    return (odds * real).sum(-1) / real.sum(-1).clamp(min=1)
-
-
-def grounding_loss(odds: Tensor) -> Tensor:
-    """Own captions (the diagonal) look at parts, others at the whole; and who is whose."""
-    own = torch.eye(len(odds), dtype=torch.bool)
-    right, wrong = F.softplus(-odds[own]), F.softplus(odds[~own])
-    return contrast(odds, 1.0) + right.mean() + wrong.mean()
-
-
-def contrast(value: Tensor, temperature: float = 0.05) -> Tensor:
-    """Cross entropy of the diagonal in both directions."""
+    value = (best * real).sum(-1) / real.sum(-1).clamp(min=1) / temperature
     own = torch.arange(len(value))
-    value = value / temperature
     return (F.cross_entropy(value, own) + F.cross_entropy(value.T, own)) / 2
 
 
@@ -108,12 +76,6 @@ def sharpen(model: Vilbert, words: Tensor, regions: Tensor, scale: float = 20.0)
         for layer in (own.query2, own.key1):
             layer.weight.mul_(factor)
             layer.bias.mul_(factor)
-    follow_first(model)
-
-
-def follow_first(model: Vilbert) -> None:
-    """Let later blocks begin with the first one's queries and keys."""
-    own = cast(CoAttention, model.encoder.c_layer[0]).biattention
     for module in model.encoder.c_layer[1:]:
         block = cast(CoAttention, module).biattention
         block.query2.load_state_dict(own.query2.state_dict())

@@ -47,7 +47,7 @@ def train(
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     if start is not None:  # words and regions are aligned already
-        options = replace(options, align_steps=0, ground_steps=0)
+        options = replace(options, align_steps=0)
     captions, splits = read_captions(sources)
     store = open_regions(sources.regions)
     require(store, [name for part in splits.values() for name in part])
