@@ -1,7 +1,8 @@
 """Settings of a run: one frozen object, active for the length of a ``with`` block.
 
 Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``);
-scores never depend on these, only speed and places do.
+scores never depend on these, only speed and places do. Two more, in gigabytes, bound what token
+vectors take: ``CAPTIOUS_EMBEDDING_MEMORY`` (1) and, on disk, ``CAPTIOUS_EMBEDDING_CACHE`` (none).
 """
 
 from __future__ import annotations

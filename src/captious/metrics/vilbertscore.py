@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from captious.assets import known
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
 from captious.evidence.region_source import extraction_assets, region_store
 from captious.evidence.regions import RegionStore, require
@@ -94,8 +95,9 @@ class Vilbertscore(Metric):
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """The backbones, where regions must be extracted."""
-        return extraction_assets(self.regions)
+        """The weights, and the backbones where regions must be extracted."""
+        named = (self.weights,) if self.weights in known() else ()
+        return (*named, *extraction_assets(self.regions))
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages, and weights that are not there."""
@@ -108,7 +110,7 @@ class Vilbertscore(Metric):
             place = image_text.locate(self.weights)
             image_text.locate_text_stream(place)
         except MissingAsset as err:
-            return [*found, err]
+            return list({str(one): one for one in (*found, err)}.values())
         if image_text.model_type(place) == "vilt":  # reads the photograph: no region extractor
             found = [err for err in found if not isinstance(err, MissingAsset)]
         return found
