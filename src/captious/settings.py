@@ -1,8 +1,7 @@
 """Settings of a run: one frozen object, active for the length of a ``with`` block.
 
 Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``);
-scores never depend on these, only speed and places do. Two more, in gigabytes, bound what token
-vectors take: ``CAPTIOUS_EMBEDDING_MEMORY`` (1) and, on disk, ``CAPTIOUS_EMBEDDING_CACHE`` (none).
+scores never depend on these, only speed and places do.
 """
 
 from __future__ import annotations
