@@ -50,7 +50,9 @@ TEXT = (
     "meteor", "wmd", "cider(df='coco-val')", "cider_d(df='coco-val')", "spice", "rouge_l",
     "bleu_1", "bleu_4", "bertscore_p", "bertscore_r", "bertscore_f", "bert_tbr(idf='off')", *GUARDS,
 )  # fmt: skip
-IMAGE = ("tiger", "rrs", "wds", "scan", "vilbertscore_f", "vilbert_match")
+IMAGE = (
+    "tiger", "rrs", "wds", "scan", "scan_words", "scan_weakest", "vilbertscore_f", "vilbert_match",
+)  # fmt: skip
 CROWD_ROWS = 6000
 GAMED_IMAGES = 300
 PROBED = 250
@@ -400,19 +402,23 @@ def ship(done: Trained, folder: Path) -> None:
 _TEXT = ("meteor", "cider_d(df='coco-val')", "spice", "wmd", *GUARDS)
 _NEAR = ("bertscore_p", "bertscore_r")
 _LOOK = ("scan", "tiger")
+_PLACED = ("scan_words", "scan_weakest")
 BEST: dict[str, tuple[tuple[str, ...], ...]] = {
     "captious_ref": (
         (*_NEAR, *_LOOK, *_TEXT),
         ("bertscore_f", "scan", *_TEXT),
         (*_NEAR, *_LOOK, "vilbertscore_f", *_TEXT),
-        (*_NEAR, *_LOOK, "vilbertscore_f", "vilbert_match", *_TEXT),
+        (*_NEAR, *_LOOK, *_PLACED, "vilbertscore_f", "vilbert_match", *_TEXT),
     ),
     "captious_ref_text": ((*_NEAR, *_TEXT), (*_NEAR, "bert_tbr(idf='off')", *_TEXT, "rouge_l")),
     "captious_ref_text_blind": (
         ("meteor", "cider_d(df='coco-val')", "spice", "wmd", "rouge_l", "distinct"),
         ("meteor", "cider(df='coco-val')", "spice", "wmd", "distinct"),
     ),
-    "captious_free": (("scan", *GUARDS), ("scan", "vilbert_match", *GUARDS)),
+    "captious_free": (
+        ("scan", *_PLACED, *GUARDS),
+        ("scan", *_PLACED, "vilbert_match", *GUARDS),
+    ),
 }
 _SHARED = {"objective": "rank", "epochs": 60, "batch": 1500, "patience": 0, "scale": "ranks",
            "margin": 0.5}  # fmt: skip

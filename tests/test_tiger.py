@@ -99,6 +99,29 @@ def test_similarity_column_is_the_models_score(released):
         assert rows[row, 3] == pytest.approx(matrix[one["image"], one["candidate"]], abs=1e-5)
 
 
+def test_scan_without_references_asks_the_words_too(released, monkeypatch):
+    """Similarity as in TIGEr; the fit of words written down once more, word by word."""
+    from captious.metrics import scan
+
+    metric, samples, _, store = released
+    alone = scan.Scan(metric.model, metric.vocabulary, metric.regions)
+    monkeypatch.setattr(scan, "FUNCTION_WORDS", frozenset({"<start>", "<end>", "w1"}))
+    rows = alone.stats(samples, None).rows
+    np.testing.assert_allclose(rows[:, 0], metric.stats(samples, None).rows[:, 3], atol=1e-6)
+    model = metric._model()
+    for row, (text, image) in enumerate(zip(samples.captions(), samples.images, strict=True)):
+        regions, words = model.regions(store[image]), model.words([text])[0]
+        fits = [
+            max(float(region @ word) for region in regions)
+            for word, token in zip(words, model.tokens(text), strict=True)
+            if token not in ("<start>", "<end>", "w1")
+        ]
+        assert rows[row, 1] == pytest.approx(np.mean(fits), abs=1e-5)
+        assert rows[row, 2] == pytest.approx(np.mean(sorted(fits)[:2]), abs=1e-5)
+    shuffled = alone.stats(samples.take([2, 0, 3]), None).rows
+    np.testing.assert_allclose(shuffled, rows[[2, 0, 3]], atol=1e-6)
+
+
 def test_order_duplicates_and_batches_do_not_matter(released):
     metric, samples, _, _ = released
     whole = metric.stats(samples, None).rows
