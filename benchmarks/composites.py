@@ -408,6 +408,7 @@ BEST: dict[str, tuple[tuple[str, ...], ...]] = {
         (*_NEAR, *_LOOK, *_TEXT),
         ("bertscore_f", "scan", *_TEXT),
         (*_NEAR, *_LOOK, "vilbertscore_f", *_TEXT),
+        (*_NEAR, *_LOOK, "vilbertscore_f", "vilbert_match", *_TEXT),
         (*_NEAR, *_LOOK, *_PLACED, "vilbertscore_f", "vilbert_match", *_TEXT),
     ),
     "captious_ref_text": ((*_NEAR, *_TEXT), (*_NEAR, "bert_tbr(idf='off')", *_TEXT, "rouge_l")),
@@ -429,7 +430,9 @@ HOW = {
     for kind, options in (("weighted sum", _SUM), ("16 hidden units", _NETWORK))
     for weight in (0.2, 1.0)
 }
-HELD = 0.96  # share of gamed captions that a model should keep down: 95 % and something to spare
+# Share of gamed captions that a model of the validation, which sees half of the pairs, should keep
+# down; trained on all of them it keeps one to two points more.
+HELD = 0.94
 CROWD_WEIGHT = 0.5
 
 
