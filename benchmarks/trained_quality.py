@@ -4,7 +4,7 @@
     python benchmarks/trained_quality.py vilbert FOLDER --data FLICKR8K --regions REGIONS
 
 FLICKR8K holds the files as distributed. FOLDER is what ``captious train`` wrote; for ViLBERT it
-must hold ``run/`` still, because the heads that tell whether text and image match are not shipped.
+must hold ``run/`` still: its weights are measured as they were trained, in full precision.
 """
 
 from __future__ import annotations
