@@ -300,6 +300,26 @@ def test_scores_are_kept_and_read_back(rated, cache):
     assert len(other["rouge_l"].values) == 30
 
 
+def test_a_metric_made_of_others_reads_what_is_kept_of_them(rated, cache, monkeypatch):
+    from captious.metrics.meteor import Meteor
+    from captious.metrics.spice import Spice
+
+    spec = "eval_ms(guard=False)"
+    alone = Scorer([spec], store=False)(rated.samples)[spec]
+    Scorer(["meteor", "spice"])(rated.samples)
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("an input was computed again")
+
+    monkeypatch.setattr(Meteor, "stats", refuse)
+    monkeypatch.setattr(Spice, "stats", refuse)
+    found = Scorer([spec])(rated.samples)[spec]
+    assert found.values.tolist() == alone.values.tolist()
+    assert found.signature == alone.signature
+    with pytest.raises(AssertionError, match="again"):
+        Scorer([spec])(rated.samples[:30])
+
+
 def test_kept_scores_know_the_code_and_the_files_they_depend_on(tmp_path, cache, monkeypatch):
     from captious.meta import scoring
     from captious.metrics.bleu import Bleu

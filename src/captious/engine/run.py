@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ from captious._version import __version__
 from captious.engine import bootstrap, evidence
 from captious.engine.plan import has, plan, steps_for
 from captious.engine.table import ScoreTable, Unscored
+from captious.io import files
 from captious.metrics.base import Metric
 from captious.progress import Progress
 from captious.types import CaptionSet, Floats, Need, Stats
@@ -36,7 +36,7 @@ def run(
     metrics: str | Iterable[str | Metric] | None = None,
     *,
     resamples: int = bootstrap.RESAMPLES,
-    parts: Path | None = None,
+    parts: Path | Parts | None = None,
 ) -> ScoreTable:
     """Score a caption set.
 
@@ -45,11 +45,11 @@ def run(
         metrics: names, specs or metric objects; None for the n-gram metrics.
         resamples: bootstrap draws for the intervals; 0 for none.
         parts: folder where finished batches are kept, so that a killed run goes on from there;
-            it is removed by the caller when the result is safe.
+            it is removed by the caller when the result is safe. Or what keeps them elsewhere.
     """
     samples = evidence.completed(samples, steps_for(metrics))
     steps = plan(metrics, samples)
-    keep = _Parts(parts, samples)
+    keep = parts if isinstance(parts, Parts) else _Folder(parts, samples) if parts else Parts()
     blocks: list[Floats] = []
     signatures: dict[str, str] = {}
     unscored: list[Unscored] = []
@@ -72,7 +72,7 @@ def run(
 
 
 def _shared(
-    metric: Metric, samples: CaptionSet, keep: _Parts, done: dict[Metric, tuple[Stats, Any]]
+    metric: Metric, samples: CaptionSet, keep: Parts, done: dict[Metric, tuple[Stats, Any]]
 ) -> tuple[Stats, Any]:
     """Run a metric once, whoever asks for it: the user, or a metric that is made of others."""
     if metric not in done:
@@ -85,7 +85,7 @@ def _shared(
     return done[metric]
 
 
-def _alone(metric: Metric, samples: CaptionSet, keep: _Parts) -> tuple[Stats, Any]:
+def _alone(metric: Metric, samples: CaptionSet, keep: Parts) -> tuple[Stats, Any]:
     usable = np.ones(len(samples), bool)
     reasons: dict[int, str] = {}
     for need in metric.needs:
@@ -138,27 +138,16 @@ def fingerprint(samples: CaptionSet) -> str:
     return digest.hexdigest()
 
 
-class _Parts:
-    """Finished batches on disk, valid for one data set only."""
+class Parts:
+    """Finished batches of single metrics; this one keeps none."""
 
-    def __init__(self, folder: Path | None, samples: CaptionSet) -> None:
-        self.folder = folder
-        if folder is None:
-            return
-        stamp, mine = folder / "run.json", {"data": fingerprint(samples)}
-        if not (stamp.exists() and json.loads(stamp.read_text()) == mine):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            _write(stamp, json.dumps(mine).encode())
-
-    def _path(self, metric: Metric, number: int, size: int) -> Path | None:
-        if self.folder is None:
-            return None
-        form = hashlib.sha256(registry.text_form(metric).encode()).hexdigest()[:16]
-        return self.folder / f"{metric.name}-{form}-{size}-{number:06d}.npz"
+    def path(self, metric: Metric, number: int, size: int) -> Path | None:
+        """Return the file of a batch, or None where it is not kept."""
+        return None
 
     def load(self, metric: Metric, number: int, size: int) -> Stats | None:
-        path = self._path(metric, number, size)
+        """Return a batch that was kept."""
+        path = self.path(metric, number, size)
         if path is None or not path.exists():
             return None
         with np.load(path, allow_pickle=False) as file:
@@ -168,17 +157,28 @@ class _Parts:
             )
 
     def save(self, metric: Metric, number: int, size: int, stats: Stats) -> None:
-        path = self._path(metric, number, size)
+        """Keep a batch; several processes may do so at once."""
+        path = self.path(metric, number, size)
         if path is None:
             return
         said = json.dumps({"reasons": stats.reasons, "notes": stats.notes}).encode()
-        part = path.with_suffix(".tmp")
-        with open(part, "wb") as file:
+        with files.replacing(path, "wb") as file:
             np.savez(file, rows=stats.rows, said=np.frombuffer(said, np.uint8))
-        os.replace(part, path)
 
 
-def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".tmp")
-    part.write_bytes(content)
-    os.replace(part, path)
+class _Folder(Parts):
+    """A folder that is valid for one data set only."""
+
+    def __init__(self, folder: Path, samples: CaptionSet) -> None:
+        self.folder = folder
+        stamp, mine = folder / "run.json", {"data": fingerprint(samples)}
+        if not (stamp.exists() and json.loads(stamp.read_text()) == mine):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            with files.replacing(stamp, "wb") as file:
+                file.write(json.dumps(mine).encode())
+
+    def path(self, metric: Metric, number: int, size: int) -> Path:
+        """Name the batch by the metric's text form."""
+        form = hashlib.sha256(registry.text_form(metric).encode()).hexdigest()[:16]
+        return self.folder / f"{metric.name}-{form}-{size}-{number:06d}.npz"

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from captious import registry, settings
-from captious.errors import CaptiousError, UsageError
+from captious.errors import CaptiousError
 from captious.meta import protocols
 from captious.meta.analyses import ANALYSES, Analysis
 from captious.meta.reproduce import Bench
@@ -38,7 +38,10 @@ class Task:
 def tasks(
     pairs: Sequence[tuple[str, str]], analysed: Sequence[tuple[tuple[str, str], str]]
 ) -> list[Task]:
-    """Gather (metric, protocol) pairs that need the same scores; what takes longest comes first."""
+    """Gather (metric, protocol) pairs that need the same scores.
+
+    What takes longest comes first; what is made of other metrics last, when these are kept.
+    """
     groups: dict[tuple[str, str, int | None, int], list[str]] = {}
     for spec, name in dict.fromkeys(pairs):
         chosen = protocols.get(name)
@@ -46,16 +49,19 @@ def tasks(
         groups.setdefault(key, []).append(name)
     made = [Task(key[0], tuple(names)) for key, names in groups.items()]
     made += [Task(spec, analysis=name) for name, spec in analysed]
-    return sorted(made, key=_lightness)
+    return sorted(made, key=_order)
 
 
-def _lightness(task: Task) -> tuple[bool, bool, str]:
+def _order(task: Task) -> tuple[bool, bool, bool, str]:
+    modules: dict[str, str] = {}
+    made_of_others = False
     try:
-        modules = registry.create(task.spec).modules
-    except UsageError:
-        modules = {}
+        metric = registry.create(task.spec)
+        modules, made_of_others = metric.modules, bool(metric.inputs)
+    except CaptiousError:
+        pass  # where it is run, the page says so
     large = any(name.startswith("flickr8k-cf") for name in task.protocols)
-    return not any(m in modules for m in _HEAVY), not large, task.spec
+    return made_of_others, not any(m in modules for m in _HEAVY), not large, task.spec
 
 
 def ahead(bench: Bench, todo: Sequence[Task], jobs: int, tell: Callable[[str], None]) -> None:

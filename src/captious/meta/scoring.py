@@ -2,7 +2,8 @@
 
 What cannot be scored stays in the result with its reason. Scores of registered metrics are kept in
 the cache folder, under a key of everything that they can depend on: captions, references, the
-metric's parameters, the code of captious, the files of its assets.
+metric's parameters, the code of captious, the files of its assets. Their statistics are kept
+likewise, so that a metric made of others (a composite) finds those of its inputs.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ import captious
 from captious import assets, registry, settings
 from captious._version import __version__
 from captious.engine.plan import steps_for
-from captious.engine.run import fingerprint, run
+from captious.engine.run import Parts, fingerprint, run
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Floats
 
-_KEPT = 1000  # files
+_KEPT = 2000  # files of a kind
 _CODE = ("metrics", "text", "models", "evidence", "learned", "engine")
 
 
@@ -107,7 +108,8 @@ class Scorer:
             if [one.name for one in kept] == [column.name for column in metric.columns]:
                 return kept
         try:
-            table = run(samples, [metric], resamples=0)
+            kept_parts = _KeptParts(data) if self.store else None
+            table = run(samples, [metric], resamples=0, parts=kept_parts)
         except CaptiousError as err:
             why = " ".join(str(err).split()).removeprefix(
                 "nothing was scored, because something is missing: - "
@@ -129,7 +131,8 @@ class Scorer:
             )
         if path is not None:
             _write(path, found)
-            _prune(path.parent)
+            for folder in (path.parent, path.parent / "parts"):
+                _prune(folder)
         return found
 
 
@@ -189,6 +192,23 @@ def _path(metric: Metric, form: str, data: str) -> Path | None:
     key = json.dumps([data, form, _code(metric), named, str(settings.get().regions)])
     name = f"{metric.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
     return settings.get().cache_dir / "meta" / name
+
+
+class _KeptParts(Parts):
+    """Statistics of single metrics on one set of captions, in the cache folder."""
+
+    def __init__(self, data: str) -> None:
+        self.data = data
+        self._paths: dict[Metric, Path | None] = {}
+
+    def path(self, metric: Metric, number: int, size: int) -> Path | None:
+        """Name a batch by everything that it can depend on."""
+        if metric not in self._paths:
+            self._paths[metric] = _path(metric, registry.text_form(metric), self.data)
+        whole = self._paths[metric]
+        if whole is None:
+            return None
+        return whole.parent / "parts" / f"{whole.stem}-{size}-{number}.npz"
 
 
 def _write(path: Path, found: list[Scores]) -> None:
