@@ -22,7 +22,6 @@ from composites import (
     IMAGE,
     PAPER,
     SIX,
-    TARGET,
     TEXT,
     Places,
     Tables,
@@ -32,6 +31,7 @@ from composites import (
     first_half,
     only,
     pascal,
+    place_of,
 )
 
 from captious import settings
@@ -71,7 +71,7 @@ def columns(tables: Tables, names: Sequence[str]) -> dict[str, Column]:
     """Return features by name, shipped models by name, and the two baselines."""
     out: dict[str, Column] = {}
     for name in names:
-        folder = TARGET / name
+        folder = place_of(name)
         if folder.is_dir():
             model = model_file.load(folder)
             out[name] = lambda what, m=model: tables.scores(what, m)  # type: ignore[misc]
@@ -154,14 +154,14 @@ def table_six(tables: Tables) -> None:
 
 
 def table_best(tables: Tables) -> None:
-    shipped = [n for n in BEST if (TARGET / n).is_dir()]
+    shipped = [n for n in BEST if place_of(n).is_dir()]
     singles = [t for t in (*TEXT, *IMAGE)]
     runs = measured(tables, columns(tables, [*singles, *shipped]))
     print(HEAD)
     for name in [*singles, *shipped]:
         own = []
         if name in shipped:
-            own = [i.text for i in model_file.load(TARGET / name).inputs]
+            own = [i.text for i in model_file.load(place_of(name)).inputs]
         print(line(name, runs, own, None), flush=True)
 
 
@@ -170,7 +170,7 @@ def table_probe(tables: Tables) -> None:
     print("| metric | captions | " + " | ".join(gaming.ATTACKS) + " | all | one variant |")
     print("|---" * (len(gaming.ATTACKS) + 4) + "|")
     six = [*SIX, *(f"{n}_guard" for n in SIX)]
-    best = [n for n in BEST if (TARGET / n).is_dir()]
+    best = [n for n in BEST if place_of(n).is_dir()]
     for plain, names in (("probe", [*PAPER, *GUARDS, *six]), ("plain", [*TEXT, *IMAGE, *best])):
         made = tables.attack("gamed" if plain == "plain" else "probe gamed")
         keep = np.ones(len(tables.samples(plain)), bool)

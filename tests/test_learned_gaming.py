@@ -147,7 +147,6 @@ SIX = ("eval_ms", "eval_cs", "eval_mcs", "eval_wcs", "eval_mws", "eval_mwcs")
 
 @pytest.mark.parametrize("name", [*SIX, *(f"{n}(guard=False)" for n in SIX), "captious_ref",
                                   "captious_ref(image=False)",
-                                  "captious_ref(image=False, blind=True)",
                                   "captious_free", "composite"])  # fmt: skip
 def test_shipped_models_say_everything(name):
     metric = registry.create(name)
@@ -162,14 +161,21 @@ def test_shipped_models_say_everything(name):
     assert not any(place in text for place in ("/work/", "/tmp/", "/root/"))
 
 
+@pytest.mark.parametrize("name", [*SIX, "captious_ref", "captious_ref(image=False)",
+                                  "captious_free"])  # fmt: skip
+def test_what_is_shipped_kept_gamed_captions_down(name):
+    held = registry.create(name).open().facts["quality"][
+        "untouched above gamed, percent (best of 3 variants, one variant)"
+    ]
+    assert held["all"][1] >= 95
+
+
 def test_shipped_composites_are_small():
     folder = assets.resolve("composites")
     assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 2_000_000
 
 
 def test_captious_ref_wants_a_model_for_missing_images():
-    with pytest.raises(UsageError, match="image=False"):
-        registry.create("captious_ref(blind=True)")
     with pytest.raises(CaptiousError, match=r"without images ask for captious_ref\(image=False\)"):
         run(CaptionSet.build(["a dog"], [["the dog"]]), ["captious_ref"])
     inputs = {i.metric.name for i in registry.create("captious_ref(image=False)").open().inputs}

@@ -6,8 +6,7 @@ and a small model ranks captions as people did. Gamed captions must rank below u
 
 ``captious_ref`` reads references and image; where there is no image, ``image=False`` takes a model
 that was trained without it: nothing is filled in for a missing input. ``captious_free`` reads image
-and caption only. ``blind=True`` leaves out every input whose encoder saw captions of Flickr or COCO
-photographs in training (MiniLM, and the grounding model that it taught).
+and caption only.
 
 Worked example: a weighted sum with weights 1 and 2 over two features that lie one deviation above
 and half a deviation below the middle has log odds 1 - 1 = 0, a score of 0.5.
@@ -20,7 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from captious.errors import UsageError
 from captious.learned.composite import _column, _Composite
 from captious.learned.features import needs_of
 from captious.metrics.base import Column, Need
@@ -32,11 +30,9 @@ class CaptiousRef(_Composite):
 
     Args:
         image: whether the image is read; without it a model trained for that is taken.
-        blind: leave out inputs whose encoder saw captions of such photographs in training.
     """
 
     image: bool = True
-    blind: bool = False
 
     name: ClassVar[str] = "captious_ref"
     without_image: ClassVar[str] = "captious_ref(image=False)"
@@ -51,15 +47,8 @@ class CaptiousRef(_Composite):
         "ot": "vectors",
     }
 
-    def __post_init__(self) -> None:
-        if self.blind and self.image:
-            raise UsageError(
-                "captious_ref: every image input was taught by captions of such photographs; "
-                "blind=True goes with image=False"
-            )
-
     def _file(self) -> str:
-        return "captious_ref" + ("" if self.image else "_text") + ("_blind" if self.blind else "")
+        return "captious_ref" if self.image else "captious_ref_text"
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]
