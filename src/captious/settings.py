@@ -1,6 +1,7 @@
 """Settings of a run: one frozen object, active for the length of a ``with`` block.
 
-Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``);
+Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``;
+:mod:`captious.models.embedding_cache` reads ``CAPTIOUS_EMBEDDING_MEMORY`` and ``..._CACHE`` itself);
 scores never depend on these, only speed and places do.
 """
 
