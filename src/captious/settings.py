@@ -1,8 +1,8 @@
 """Settings of a run: one frozen object, active for the length of a ``with`` block.
 
 Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``;
-:mod:`captious.models.embedding_cache` reads ``CAPTIOUS_EMBEDDING_MEMORY`` and ``..._CACHE`` itself);
-scores never depend on these, only speed and places do.
+``CAPTIOUS_EMBEDDING_MEMORY`` and ``CAPTIOUS_EMBEDDING_CACHE`` are read by
+:mod:`captious.models.embedding_cache`); scores never depend on these, only speed and places do.
 """
 
 from __future__ import annotations
