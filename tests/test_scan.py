@@ -328,27 +328,3 @@ def test_joined_models_have_the_mean_of_the_dot_products(tmp_path):
     again, _ = scan.load(tmp_path / "m")
     assert isinstance(again, scan.Joined)
     torch.testing.assert_close(again.image(seen), both.image(seen), atol=2e-3, rtol=2e-3)
-
-
-def test_rare_words_of_joined_models_share_a_basis(tmp_path):
-    torch.manual_seed(0)
-    config = scan.ScanConfig.of(
-        {"img_dim": 6, "word_dim": 16, "embed_size": 8, "vocab_size": 300, "bi_gru": True}
-    )
-    members = [scan.Scan(config).eval() for _ in range(3)]
-    base = torch.randn(300, 5)
-    with torch.no_grad():
-        for one in members:
-            one.text.embed.weight[40:] = (base @ torch.randn(5, 16))[40:]
-    joined = scan.Joined(members).eval()
-    words = scan.Vocabulary(
-        {word: k for k, word in enumerate([*scan.SPECIALS, *map(str, range(296))])}
-    )
-    for name, rare in (("all", None), ("thin", (40, 5)), ("thinner", (40, 2))):
-        scan.save(joined, words, tmp_path / name, {"features": "x"}, rare)
-    sizes = {n: (tmp_path / n / "model.safetensors").stat().st_size for n in ("all", "thin")}
-    assert sizes["thin"] < 0.6 * sizes["all"]
-    ids, lengths = torch.tensor([[1, 4, 200, 299]]), torch.tensor([4])
-    said = {n: scan.load(tmp_path / n)[0].text(ids, lengths) for n in ("all", "thin", "thinner")}
-    torch.testing.assert_close(said["thin"], said["all"], atol=5e-3, rtol=5e-3)
-    assert (said["thinner"] - said["all"]).abs().max() > 0.02

@@ -38,9 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
                         help="models of other seeds to put beside this one")  # fmt: skip
-    parser.add_argument("--rare-rank", type=int, metavar="N",
-                        help="store rare words in N numbers each for all joined models: a smaller "
-                        "file, slightly other vectors")  # fmt: skip
     parser.add_argument("--select", choices=("graded", "rsum"), default="graded",
                         help="what the best checkpoint is chosen by on dev")  # fmt: skip
 
@@ -82,9 +79,8 @@ def run(args: argparse.Namespace) -> int:
             _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
 
     folder = train(
-        sources, shape, options, args.output, Tiger().compare, args.select, report, args.join,
-        args.rare_rank,
-    )  # fmt: skip
+        sources, shape, options, args.output, Tiger().compare, args.select, report, args.join
+    )
     _options.remark(f"wrote {folder}; use it as tiger(model='{folder}')")
     return 0
 

@@ -372,8 +372,7 @@ def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, 
         shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
         model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
         weights = load_file(path / "model.safetensors")
-        state = {name: value.float() for name, value in weights.items()}
-        model.load_state_dict(whole_tables(state))
+        model.load_state_dict({name: value.float() for name, value in weights.items()})
         words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
         return model.eval(), words
     if vocabulary is None:
@@ -389,24 +388,13 @@ def features_of(path: Path) -> str:
     return str(config.get("features", ""))
 
 
-def save(
-    model: Scan,
-    words: Vocabulary,
-    path: Path,
-    facts: Mapping[str, Any],
-    rare: tuple[int, int] | None = None,
-) -> None:
-    """Write a folder that :func:`load` reads: half-precision weights, config, vocabulary.
-
-    ``rare`` makes the file smaller, see :func:`thin_tables`: the first rare word and how many
-    numbers each keeps.
-    """
+def save(model: Scan, words: Vocabulary, path: Path, facts: Mapping[str, Any]) -> None:
+    """Write a folder that :func:`load` reads: half-precision weights, config, vocabulary."""
     from safetensors.torch import save_file
 
     path.mkdir(parents=True, exist_ok=True)
-    state = model.state_dict() if rare is None else thin_tables(model.state_dict(), *rare)
-    half = {name: value.detach().half().contiguous() for name, value in state.items()}
-    save_file(half, path / "model.safetensors")
+    state = {name: value.detach().half().contiguous() for name, value in model.state_dict().items()}
+    save_file(state, path / "model.safetensors")
     config = {"format": "captious-scan", "scan": asdict(model.config), **facts}
     if isinstance(model, Joined):
         config["joined"] = model.count
@@ -414,30 +402,3 @@ def save(
     (path / "vocab.json").write_text(
         json.dumps(words.words(), ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
     )
-
-
-_TABLE, _ROWS, _BASIS = "embed.weight", "rare_words.rows", "rare_words.basis"
-
-
-def thin_tables(state: Mapping[str, Tensor], first: int, rank: int) -> dict[str, Tensor]:
-    """The state of a model with its rare words in a basis of ``rank`` vectors.
-
-    Words from row ``first`` on learned nothing of their own: each is a projection of the same fixed
-    vectors in all joined models, so that a few hundred numbers say all tables' rows at once.
-    """
-    tables = sorted(name for name in state if name.endswith(_TABLE))
-    rare = torch.cat([state[name][first:].float() for name in tables], 1)
-    left, spread, right = torch.linalg.svd(rare, full_matrices=False)
-    root = spread[:rank].sqrt()
-    thin = {name: state[name][:first] for name in tables}
-    return {**state, **thin, _ROWS: left[:, :rank] * root, _BASIS: root[:, None] * right[:rank]}
-
-
-def whole_tables(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state with whole word tables again."""
-    out = dict(state)
-    if _ROWS in out:
-        tables = sorted(name for name in state if name.endswith(_TABLE))
-        rare = (out.pop(_ROWS) @ out.pop(_BASIS)).chunk(len(tables), 1)
-        out |= {k: torch.cat([state[k], rows]) for k, rows in zip(tables, rare, strict=True)}
-    return out

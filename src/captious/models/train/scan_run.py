@@ -28,8 +28,6 @@ from captious.models.scan import (
     load,
     pad,
     save,
-    thin_tables,
-    whole_tables,
 )
 from captious.models.train.curve import draw_curve
 from captious.models.train.scan import PairData, Trainer, TrainOptions, nearest, word_base
@@ -63,13 +61,11 @@ def train(
     select: str = "graded",
     report: Callable[[dict[str, Any]], None] | None = None,
     join: Sequence[Path] = (),
-    rare_rank: int | None = None,
 ) -> Path:
     """Train (or go on with) a model and write its folder.
 
     ``compare`` turns reference and candidate grounding vectors into TIGEr (first column). ``join``
     are folders of models trained before, with the same words and features, that are put beside.
-    ``rare_rank`` stores words without anything of their own in so many numbers.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     captions, splits = read_captions(sources)
@@ -111,11 +107,8 @@ def train(
     model.load_state_dict(torch.load(best, weights_only=True))
     if others:
         model = Joined([*others, model])
-    rare = None if base is None or not rare_rank else (options.own_words, rare_rank)
-    if rare is not None:  # what is judged is what is saved
-        model.load_state_dict(whole_tables(thin_tables(model.state_dict(), *rare)))
-    if others and report is not None:
-        report({"joined": len(join) + 1} | judge(model.eval()))
+        if report is not None:
+            report({"joined": len(join) + 1} | judge(model.eval()))
     result = recalls(model.eval(), judge.features, judge.texts, words)
     facts = {
         "features": store.source,
@@ -125,7 +118,7 @@ def train(
         "images": len(splits["train"]),
         "dev": result,
     }
-    save(model, words, target, facts, rare)
+    save(model, words, target, facts)
     draw_curve(trainer.history, target / "curve.png")
     (target / "README.md").write_text(model_card(target.name, facts), encoding="utf-8")
     return target
