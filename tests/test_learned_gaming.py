@@ -164,9 +164,11 @@ def test_shipped_models_say_everything(name):
 @pytest.mark.parametrize("name", [*SIX, "captious_ref", "captious_ref(image=False)",
                                   "captious_free"])  # fmt: skip
 def test_what_is_shipped_kept_gamed_captions_down(name):
-    held = registry.create(name).open().facts["quality"][
-        "untouched above gamed, percent (best of 3 variants, one variant)"
-    ]
+    held = (
+        registry.create(name)
+        .open()
+        .facts["quality"]["untouched above gamed, percent (best of 3 variants, one variant)"]
+    )
     assert held["all"][1] >= 95
 
 

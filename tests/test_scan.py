@@ -328,3 +328,38 @@ def test_joined_models_have_the_mean_of_the_dot_products(tmp_path):
     again, _ = scan.load(tmp_path / "m")
     assert isinstance(again, scan.Joined)
     torch.testing.assert_close(again.image(seen), both.image(seen), atol=2e-3, rtol=2e-3)
+
+
+def test_unknown_compounds_are_read_as_their_parts():
+    listed = [
+        *scan.SPECIALS,
+        "a",
+        "table",
+        "dining",
+        "plant",
+        "tv",
+        "monitor",
+        "to",
+        "night",
+        "rare",
+    ]
+    ids = {word: k for k, word in enumerate(listed)}
+    words = scan.Vocabulary(ids, frequent=len(listed) - 1)
+    assert words.parts("diningtable") == ["dining", "table"]
+    assert words.parts("tvmonitor") == ["tv", "monitor"]
+    assert words.parts("tonight") == ["tonight"], "a short word in front is no compound"
+    assert words.parts("rareplant") == ["rareplant"], "parts are frequent words"
+    assert words.parts("rare-plant") == ["rare", "plant"]
+    assert words.parts("table") == ["table"]
+    assert words.parts("zebra") == ["zebra"]
+    assert scan.Vocabulary(ids).parts("diningtable") == ["diningtable"], "as the original has it"
+
+
+def test_the_shipped_model_reads_compounds():
+    from captious.models import grounding
+
+    model = grounding.load("scan-flickr8k")
+    said = model.tokens("A man at a diningtable.")
+    assert said == ["<start>", "a", "man", "at", "a", "dining", "table", ".", "<end>"]
+    assert model.unknown("a diningtable and a pottedplant") == 0
+    assert model.reading == "treebank+compounds"

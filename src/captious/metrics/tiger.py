@@ -165,6 +165,7 @@ class Tiger(Metric):
             "weights": model.identity,
             "features": self._store().source,
             "lambda": f"{model.smooth:g}",
+            "words": model.reading,
         }
 
     def compare(self, reference: Floats, candidate: Floats) -> Floats:

@@ -33,6 +33,7 @@ class GroundingModel(Protocol):
     img_dim: int
     features: str
     smooth: float
+    reading: str  # how text becomes words
 
     def regions(self, regions: RegionSet) -> Tensor:
         """Region vectors ``[n, d]``."""
@@ -66,6 +67,8 @@ class ScanGrounding:
         self.img_dim = self.model.config.img_dim
         self.smooth = self.model.config.lambda_softmax
         self.features = scan.features_of(path) if path.is_dir() else ""
+        self.reading = "treebank+compounds" if self.vocabulary.frequent else "treebank"
+        self._parts = lru_cache(maxsize=1 << 16)(self.vocabulary.parts)
         self.model.requires_grad_(False)
 
     def regions(self, regions: RegionSet) -> Tensor:
@@ -77,7 +80,8 @@ class ScanGrounding:
 
     def tokens(self, text: str) -> list[str]:
         """Words with the start and end marks, which take part in the attention."""
-        return ["<start>", *treebank.split(text.lower()), "<end>"]
+        split = (part for word in treebank.split(text.lower()) for part in self._parts(word))
+        return ["<start>", *split, "<end>"]
 
     def unknown(self, text: str) -> int:
         """Words outside the vocabulary."""
@@ -121,7 +125,7 @@ class ClipGrounding:
         weights = path / "model.safetensors"
         self.identity = assets.digest(weights)[:12] if weights.exists() else "unknown"
         self.img_dim = int(self.model.config.projection_dim)
-        self.features = f"clip:{path.name}"
+        self.features, self.reading = f"clip:{path.name}", "own"
 
     def regions(self, regions: RegionSet) -> Tensor:
         """The stored crop vectors at unit length."""

@@ -293,11 +293,21 @@ def contrastive_loss(scores: Tensor, margin: float, hardest: bool) -> Tensor:
     return captions.sum() + images.sum()
 
 
-class Vocabulary:
-    """Words -> ids, the original's json (``word2idx``) or a plain list of words in id order."""
+_SHORT_PARTS = frozenset({"tv"})  # words of two letters that compounds are made of
 
-    def __init__(self, words: Mapping[str, int]) -> None:
+
+class Vocabulary:
+    """Words -> ids, the original's json (``word2idx``) or a plain list of words in id order.
+
+    Args:
+        words: ids by word.
+        frequent: how many words, the first ones, an unknown word may be put together of; the
+            original knows of no such thing (0).
+    """
+
+    def __init__(self, words: Mapping[str, int], frequent: int = 0) -> None:
         self.ids = dict(words)
+        self.frequent = frequent
         missing = [word for word in SPECIALS if word not in self.ids]
         if missing:
             raise InputError(f"the vocabulary lacks {', '.join(missing)}")
@@ -323,6 +333,29 @@ class Vocabulary:
         unknown = self.ids["<unk>"]
         inner = [self.ids.get(token, unknown) for token in tokens]
         return [self.ids["<start>"], *inner, self.ids["<end>"]]
+
+    def parts(self, word: str) -> list[str]:
+        """The word, or the known words that it is made of: hyphenated, or two written as one.
+
+        Labels and hasty captions have many (``diningtable``). Of several cuts the one whose rarer
+        part is the most frequent is taken.
+        """
+        if not self.frequent or word in self.ids:
+            return [word]
+        pieces = [piece for piece in word.split("-") if piece]
+        if len(pieces) > 1 and all(piece in self.ids for piece in pieces):
+            return pieces
+        cuts = [(word[:at], word[at:]) for at in range(2, len(word) - 2)]
+        found = [
+            (max(self.ids[part] for part in cut), list(cut))
+            for cut in cuts
+            if all(self._may_be_part(part) for part in cut)
+        ]
+        return min(found)[1] if found else [word]
+
+    def _may_be_part(self, part: str) -> bool:
+        long = len(part) > 2 or part in _SHORT_PARTS
+        return long and self.ids.get(part, self.frequent) < self.frequent
 
     def words(self) -> list[str]:
         """All words in id order."""
@@ -374,6 +407,7 @@ def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, 
         weights = load_file(path / "model.safetensors")
         model.load_state_dict({name: value.float() for name, value in weights.items()})
         words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
+        words.frequent = int(config.get("training", {}).get("own_words", 0))
         return model.eval(), words
     if vocabulary is None:
         raise UsageError(
