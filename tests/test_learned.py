@@ -191,6 +191,29 @@ def test_bad_training_data_is_refused():
         train.Options("guess")
 
 
+def test_kept_features_are_read_while_the_signature_is_the_same(cache, monkeypatch):
+    samples = CaptionSet.build(["a dog runs"], [["the dog runs home"]])
+    inputs = features.parse_inputs(["bleu_1"])
+    first = features.table(samples, inputs)
+    calls = []
+    honest = Bleu.stats
+
+    def counted(self, *args):
+        calls.append(1)
+        return honest(self, *args)
+
+    monkeypatch.setattr(Bleu, "stats", counted)
+    assert features.table(samples, inputs).values.tolist() == first.values.tolist()
+    assert not calls
+    said = Bleu.signature_parts
+    monkeypatch.setattr(Bleu, "signature_parts", lambda *a: {**said(*a), "words": "other"})
+    again = features.table(samples, inputs)
+    assert calls
+    assert again.identities[0]["words"] == "other"
+    assert features.table(samples, inputs).identities == again.identities
+    assert len(calls) == 1
+
+
 def test_missing_features_are_named():
     inputs = features.parse_inputs(INPUTS)
     table = features.Table(
