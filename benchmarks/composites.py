@@ -488,7 +488,8 @@ def rater(
 def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
     """Pick inputs and network by two-fold validation inside one half of the photographs.
 
-    Whoever keeps enough gamed captions below the untouched ones comes first, then the higher tau.
+    Whoever keeps enough gamed captions below the untouched ones comes first, then the higher tau in
+    three digits, then the one with fewer inputs.
     """
     judged = expert(tables.where.data)
 
@@ -508,9 +509,9 @@ def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
             taus.append(tau_c(judged, tables.scores("expert", model), left(judged.units)))
             holds.append(held_one(tables, model, left))
         tau, held = float(np.mean(taus)), float(np.mean(holds))
-        found.append((min(held, HELD), tau, texts, how))
+        found.append((min(held, HELD), round(tau, 3), -len(texts), tau, texts, how))
         print(f"  {name}: {tau:.4f}, holds {held:.4f} {how}: {', '.join(texts)}", flush=True)
-    _, tau, texts, how = max(found)
+    *_, tau, texts, how = max(found)
     print(f"  {name}: chosen {tau:.4f} {how}: {', '.join(texts)}", flush=True)
     return texts, how
 
