@@ -7,7 +7,8 @@ DATA holds ``coco/``, ``flickr8k/``, ``pascal50s/``; F8K and P50S are stores mad
 ``captious regions``. Features are kept in the cache: only what changed is computed again. ``eval``
 trains the six of Sharif et al., ``best`` trains ``captious_ref`` and ``captious_free``; both write
 into the package. ``captious_ref_text_blind``, which reads no input whose encoder saw captions of
-such photographs, is trained for its number only and stays in the cache: it can be gamed too often. ``benchmarks/composite_tables.py`` prints the tables of the docs.
+such photographs, is trained for its number only and stays in the cache: it can be gamed too often.
+``benchmarks/composite_tables.py`` prints the tables of the docs.
 To train the two best ones again after the weights of an input have changed:
 
     python benchmarks/composites.py --data DATA --regions F8K --pascal-regions P50S --steps best
