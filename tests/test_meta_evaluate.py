@@ -320,6 +320,23 @@ def test_a_metric_made_of_others_reads_what_is_kept_of_them(rated, cache, monkey
         Scorer([spec])(rated.samples[:30])
 
 
+def test_metrics_of_one_scorer_share_their_inputs(rated, cache, monkeypatch):
+    from captious.metrics.meteor import Meteor
+
+    calls, honest = [], Meteor.stats
+
+    def counted(self, *args):
+        calls.append(1)
+        return honest(self, *args)
+
+    monkeypatch.setattr(Meteor, "stats", counted)
+    specs = ["meteor", "eval_ms(guard=False)", "eval_mcs(guard=False)"]
+    found = Scorer(specs, store=False)(rated.samples)
+    assert list(found) == specs
+    assert len(calls) == 1
+    assert not (cache.cache_dir / "meta").exists()
+
+
 def test_kept_scores_know_the_code_and_the_files_they_depend_on(tmp_path, cache, monkeypatch):
     from captious.meta import scoring
     from captious.metrics.bleu import Bleu

@@ -30,7 +30,7 @@ from captious.engine.run import Parts, fingerprint, run
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.metrics.base import Metric
-from captious.types import CaptionSet, Floats
+from captious.types import CaptionSet, Floats, Stats
 
 _KEPT = 2000  # files of a kind
 _CODE = ("metrics", "text", "models", "evidence", "learned", "engine")
@@ -86,6 +86,7 @@ class Scorer:
             self.steps.append((step.metric, form, columns, names))
         self.store = store
         self._memo: dict[tuple[str, str], list[Scores]] = {}
+        self._parts: _KeptParts | None = None  # of the captions at hand
 
     def __call__(self, samples: CaptionSet) -> dict[str, Scores]:
         """Return the columns, in the order of the metrics."""
@@ -108,8 +109,9 @@ class Scorer:
             if [one.name for one in kept] == [column.name for column in metric.columns]:
                 return kept
         try:
-            kept_parts = _KeptParts(data) if self.store else None
-            table = run(samples, [metric], resamples=0, parts=kept_parts)
+            if self._parts is None or self._parts.data != data:
+                self._parts = _KeptParts(data, self.store)
+            table = run(samples, [metric], resamples=0, parts=self._parts)
         except CaptiousError as err:
             why = " ".join(str(err).split()).removeprefix(
                 "nothing was scored, because something is missing: - "
@@ -195,16 +197,29 @@ def _path(metric: Metric, form: str, data: str) -> Path | None:
 
 
 class _KeptParts(Parts):
-    """Statistics of single metrics on one set of captions, in the cache folder."""
+    """Statistics of single metrics on one set of captions: in memory, and in the cache folder."""
 
-    def __init__(self, data: str) -> None:
-        self.data = data
+    def __init__(self, data: str, store: bool) -> None:
+        self.data, self.store = data, store
         self._paths: dict[Metric, Path | None] = {}
+        self._known: dict[tuple[Metric, int, int], Stats] = {}
+
+    def load(self, metric: Metric, number: int, size: int) -> Stats | None:
+        """Return a batch that was kept in either place."""
+        known = self._known.get((metric, number, size))
+        return known if known is not None else super().load(metric, number, size)
+
+    def save(self, metric: Metric, number: int, size: int, stats: Stats) -> None:
+        """Keep a batch."""
+        self._known[metric, number, size] = stats
+        super().save(metric, number, size, stats)
 
     def path(self, metric: Metric, number: int, size: int) -> Path | None:
         """Name a batch by everything that it can depend on."""
         if metric not in self._paths:
-            self._paths[metric] = _path(metric, registry.text_form(metric), self.data)
+            self._paths[metric] = (
+                _path(metric, registry.text_form(metric), self.data) if self.store else None
+            )
         whole = self._paths[metric]
         if whole is None:
             return None
