@@ -102,10 +102,10 @@ def main() -> None:
         while other == t and len(set(t)) > 1:
             rng.shuffle(other)
         mixed.append(other)
-    plain = model.fluency(test)
+    plain = model.fluency(test)[:, 0]
     print(
         f"prefers the caption to its words shuffled          "
-        f"{100 * np.mean(plain > model.fluency(mixed)):.2f} %"
+        f"{100 * np.mean(plain > model.fluency(mixed)[:, 0]):.2f} %"
     )
     with_article = [(t, [i for i, w in enumerate(t) if w in ("a", "an", "the")]) for t in test]
     with_article = [(t, at) for t, at in with_article if at]
@@ -113,7 +113,7 @@ def main() -> None:
     for t, at in with_article:
         i = rng.choice(at)
         doubled.append(t[: i + 1] + t[i:])
-    right = model.fluency([t for t, _ in with_article]) > model.fluency(doubled)
+    right = (model.fluency([t for t, _ in with_article]) > model.fluency(doubled))[:, 0]
     print(
         f"prefers the caption to one with an article doubled {100 * right.mean():.2f} % "
         f"(of {len(with_article):,} with an article)",

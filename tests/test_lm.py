@@ -56,10 +56,33 @@ def test_order_of_words_matters(trained):
     model = lm.load(str(trained[0]))
     good = "a red dog sits on the street".split()
     bad = "street the on sits dog red a".split()
-    a, b = model.fluency([good, bad])
-    assert a > 2 * b
-    alone = [float(model.fluency([s])[0]) for s in (good, bad)]
-    np.testing.assert_allclose([a, b], alone, atol=1e-6)
+    both = model.fluency([good, bad])
+    assert both[0, 0] > 2 * both[1, 0]
+    assert both[0, 1] > both[1, 1] + 1
+    alone = np.concatenate([model.fluency([s]) for s in (good, bad)])
+    np.testing.assert_allclose(both, alone, atol=1e-6)
+
+
+def test_slor_is_the_gain_of_context_over_frequency(trained):
+    model = lm.load(str(trained[0]))
+    # Every sentence of the training text has one "a" and one end among its eight tokens.
+    share = np.log(1 / 8)
+    a, end = model.token_scores(["a"])
+    wanted = ((a - share) + (end - share)) / 2
+    assert model.fluency([["a"]])[0, 1] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_model_without_counts_has_no_slor(trained, tmp_path):
+    config = json.loads((trained[0] / "config.json").read_text())
+    (tmp_path / "model.safetensors").write_bytes((trained[0] / "model.safetensors").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"counts": None}))
+    table = captious.score(["a red dog"], metrics=f"lm(model='{tmp_path}')")
+    assert np.isfinite(table["lm"]).all()
+    assert np.isnan(table["slor"]).all()
+    (tmp_path / "config.json").write_text(json.dumps(config | {"counts": [1, 2]}))
+    lm._load.cache_clear()
+    with pytest.raises(InputError, match="2 counts for"):
+        lm.load(str(tmp_path))
 
 
 def test_metric_and_explanation(trained):
@@ -72,6 +95,8 @@ def test_metric_and_explanation(trained):
     assert len(found.data["tokens"]) == 4
     product = np.prod([t["probability"] for t in found.data["tokens"]]) ** 0.25
     assert found.data["score"] == pytest.approx(product)
+    odds = [np.log(t["probability"] / t["frequency"]) for t in found.data["tokens"]]
+    assert found.data["slor"] == pytest.approx(np.mean(odds))
 
 
 def test_a_killed_training_goes_on(tmp_path, monkeypatch):

@@ -7,6 +7,12 @@ caption. It is the LM of VIFIDEL+LM (Madhyastha et al. 2019, who leave the archi
 Worked example: a caption of one word to which the model gives 0.2, and then 0.05 to the end, scores
 sqrt(0.2 * 0.05) = 0.1.
 
+``slor`` is fluency without regard to how common the words are (the syntactic log odds ratio of
+Pauls and Klein 2012): the mean over words and end of ln p - ln f, where f is the word's share of
+the training text. A rare word in its place does no harm, a frequent one out of place does: lists
+of things, templates and disorder show up here. In the example, with f of 0.1 for the word and 0.05
+for the end, slor is (ln 2 + ln 1) / 2 = 0.347.
+
 The shipped model saw the COCO training captions: it prefers the short, plain sentences of that
 set. It looks neither at the image nor at references.
 """
@@ -38,6 +44,13 @@ class Lm(Metric):
     needs: ClassVar[frozenset[Need]] = frozenset()
     columns: ClassVar[tuple[Column, ...]] = (
         Column("lm", 0.0, 1.0, "fluency: geometric mean of the word probabilities"),
+        Column(
+            "slor",
+            -np.inf,
+            np.inf,
+            "mean log odds of the words in context and by frequency",
+            undefined="the language model was saved without word counts",
+        ),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
     empty: ClassVar[float] = float("nan")  # the probability of saying nothing: defined, tiny
@@ -59,7 +72,7 @@ class Lm(Metric):
         notes = (
             {"captions with words that the language model does not know": count} if count else {}
         )
-        return Stats(values[back][:, None], notes=notes)
+        return Stats(values[back], notes=notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights and the tokeniser."""
@@ -74,14 +87,21 @@ class Lm(Metric):
         model = lm.load(self.model)
         words = tokenizers.get(model.tokenizer)(sample.caption)
         found = np.exp(model.token_scores(words))
-        score = float(np.exp(np.log(found).mean()))
+        score, slor = (float(v) for v in model.fluency([words])[0])
+        shares = (
+            np.full(len(found), np.nan)
+            if model.frequency is None
+            else np.exp(model.frequency[model.encode(words)[1:]])
+        )
         rows = [
-            {"word": w, "probability": float(p), "known": w in model.number}
-            for w, p in zip([*words, "</s>"], found, strict=True)
+            {"word": w, "probability": float(p), "frequency": float(f), "known": w in model.number}
+            for w, p, f in zip([*words, "</s>"], found, shares, strict=True)
         ]
-        lines = [f"lm {score:.4f} (perplexity {1 / score:.1f})"]
+        lines = [f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}"]
+        lines.append("  in context, by frequency")
         lines += [
-            f"  {r['probability']:.4f}  {r['word']}" + ("" if r["known"] else "  (unknown word)")
+            f"  {r['probability']:.4f}  {r['frequency']:.4f}  {r['word']}"
+            + ("" if r["known"] else "  (unknown word)")
             for r in rows
         ]
-        return Explanation("\n".join(lines), {"score": score, "tokens": rows})
+        return Explanation("\n".join(lines), {"score": score, "slor": slor, "tokens": rows})

@@ -65,9 +65,17 @@ def log_probabilities(layers: Any, batch: torch.Tensor) -> torch.Tensor:
 class LanguageModel:
     """A trained model with its vocabulary."""
 
-    def __init__(self, layers: Any, vocabulary: Sequence[str], sha: str, tokenizer: str) -> None:
+    def __init__(
+        self,
+        layers: Any,
+        vocabulary: Sequence[str],
+        sha: str,
+        tokenizer: str,
+        counts: Sequence[int] | None = None,
+    ) -> None:
         self.layers, self.sha, self.tokenizer = layers, sha, tokenizer
         self.vocabulary = list(vocabulary)
+        self.frequency = None if counts is None else log_shares(counts)
         self.number = {w: i for i, w in enumerate(vocabulary)}
 
     def encode(self, words: Sequence[str]) -> list[int]:
@@ -79,9 +87,19 @@ class LanguageModel:
         return self._run([self.encode(words)])[0]
 
     def fluency(self, sentences: Sequence[Sequence[str]]) -> Floats:
-        """Return 1/perplexity of each sentence: the geometric mean of its token probabilities."""
+        """Return (sentences, 2): 1/perplexity, and the mean gain of context over frequency.
+
+        The first is the geometric mean of the token probabilities p; the second the mean of
+        ln p - ln f, f being a word's share of the training text (SLOR, the syntactic log odds
+        ratio). It is NaN where the model was saved without word counts.
+        """
         coded = [self.encode(s) for s in sentences]
-        return np.array([np.exp(row.mean()) for row in self._run(coded)])
+        out = np.full((len(coded), 2), np.nan)
+        for row, (tokens, found) in enumerate(zip(coded, self._run(coded), strict=True)):
+            out[row, 0] = np.exp(found.mean())
+            if self.frequency is not None:
+                out[row, 1] = (found - self.frequency[tokens[1:]]).mean()
+        return out
 
     def _run(self, coded: list[list[int]]) -> list[Floats]:
         import torch
@@ -107,10 +125,25 @@ class LanguageModel:
         return out
 
 
+def log_shares(counts: Sequence[int]) -> Floats:
+    """Return ln of every word's share of the text; a count of nothing counts as a half."""
+    given = np.asarray(counts, np.float64)
+    return np.log(np.maximum(given, 0.5) / given.sum())
+
+
 def save(
-    folder: Path, layers: Any, vocabulary: Sequence[str], sizes: Sizes, tokenizer: str, half: bool
+    folder: Path,
+    layers: Any,
+    vocabulary: Sequence[str],
+    sizes: Sizes,
+    tokenizer: str,
+    half: bool,
+    counts: Sequence[int] | None = None,
 ) -> None:
-    """Write ``model.safetensors`` and ``config.json``."""
+    """Write ``model.safetensors`` and ``config.json``.
+
+    ``counts`` says how often each word of the vocabulary stands in the training text.
+    """
     import torch
     from safetensors.torch import save_file
 
@@ -125,6 +158,7 @@ def save(
         "cutoffs": sizes.cutoffs,
         "tokenizer": tokenizer,
         "vocabulary": list(vocabulary),
+        "counts": None if counts is None else [int(c) for c in counts],
     }
     (folder / "config.json").write_text(json.dumps(config, ensure_ascii=False) + "\n")
 
@@ -157,4 +191,9 @@ def _load(folder: Path) -> LanguageModel:
     layers.load_state_dict({k: v.to(torch.float32) for k, v in weights.items()})
     layers.eval()
     sha = assets.digest(folder / "model.safetensors")[:8]
-    return LanguageModel(layers, config["vocabulary"], sha, config["tokenizer"])
+    counts = config.get("counts")
+    if counts is not None and len(counts) != len(config["vocabulary"]):
+        raise InputError(
+            f"{folder}/config.json: {len(counts):,} counts for {len(config['vocabulary']):,} words"
+        )
+    return LanguageModel(layers, config["vocabulary"], sha, config["tokenizer"], counts)

@@ -60,6 +60,17 @@ def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> list[str]:
     return [*lm.SPECIAL, *kept]
 
 
+def counted(sentences: Iterable[Sequence[str]], words: Sequence[str]) -> list[int]:
+    """Return how often each word of the vocabulary stands in the text; the end once a sentence."""
+    number = {w: i for i, w in enumerate(words)}
+    counts = [0] * len(words)
+    for sentence in sentences:
+        for word in sentence:
+            counts[number.get(word, lm.UNKNOWN)] += 1
+        counts[lm.END] += 1
+    return counts
+
+
 def train(
     texts: Sequence[str],
     held_out: Sequence[str],
@@ -80,6 +91,7 @@ def train(
     words = vocabulary(sentences, recipe.least)
     cutoffs = tuple(c for c in (1000, 4000) if c < len(words) - 1) or (max(1, len(words) // 2),)
     sizes = lm.Sizes(len(words), recipe.embedding, recipe.hidden, cutoffs)
+    counts = counted(sentences, words)
     number = {w: i for i, w in enumerate(words)}
 
     def coded(sentence: Sequence[str]) -> list[int]:
@@ -137,7 +149,7 @@ def train(
         say(f"epoch {epoch}: held-out perplexity {perplexity:.3f}")
         if perplexity < best:
             best = perplexity
-            lm.save(folder, layers, words, sizes, recipe.tokenizer, half=True)
+            lm.save(folder, layers, words, sizes, recipe.tokenizer, half=True, counts=counts)
         part = stored.with_suffix(".tmp")
         torch.save(
             {
