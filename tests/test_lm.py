@@ -79,6 +79,7 @@ def test_a_model_without_counts_has_no_slor(trained, tmp_path):
     table = captious.score(["a red dog"], metrics=f"lm(model='{tmp_path}')")
     assert np.isfinite(table["lm"]).all()
     assert np.isnan(table["slor"]).all()
+    assert np.isnan(table["stumbles"]).all()
     (tmp_path / "config.json").write_text(json.dumps(config | {"counts": [1, 2]}))
     lm._load.cache_clear()
     with pytest.raises(InputError, match="2 counts for"):
@@ -97,6 +98,7 @@ def test_metric_and_explanation(trained):
     assert found.data["score"] == pytest.approx(product)
     odds = [np.log(t["probability"] / t["frequency"]) for t in found.data["tokens"]]
     assert found.data["slor"] == pytest.approx(np.mean(odds))
+    assert found.data["stumbles"] == pytest.approx(np.minimum(sorted(odds)[:3], 0).mean())
 
 
 def test_a_killed_training_goes_on(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ the other captions of the run.
 Worked example: outputs of 0.2 for machine and 1.2 for human differ by 1, so the score is
 1 / (1 + e^-1) = 0.731.
 
-The default models also read how fluent the caption is (``slor``) and whether it repeats itself
+The default models also read how fluent the caption is (``stumbles``) and whether it repeats itself
 (``distinct``), because the paper's features see little of both and can be gamed; ``guard=False``
 takes the model over the paper's features alone.
 
@@ -39,7 +39,7 @@ from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.types import CaptionSet, Floats, Sample
 
 SHIPPED = "composites"
-GUARDS = ("slor", "distinct")  # what guarded models read besides
+GUARDS = ("stumbles", "distinct")  # what guarded models read besides
 
 
 def _column(name: str, meaning: str) -> tuple[Column, ...]:
@@ -316,7 +316,7 @@ for _one in (EvalMs, EvalCs, EvalMcs, EvalWcs, EvalMws, EvalMwcs):
             (_METEOR, "numba", "meteor"),
             (_WMD, "ot", "vectors"),
             (_SPICE, "spacy", "spice"),
-            ("slor", "torch", "neural"),
+            ("stumbles", "torch", "neural"),
         )
         if text in (*_one.features, *GUARDS)
     }

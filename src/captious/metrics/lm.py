@@ -7,11 +7,16 @@ caption. It is the LM of VIFIDEL+LM (Madhyastha et al. 2019, who leave the archi
 Worked example: a caption of one word to which the model gives 0.2, and then 0.05 to the end, scores
 sqrt(0.2 * 0.05) = 0.1.
 
-``slor`` is fluency without regard to how common the words are (the syntactic log odds ratio of
-Pauls and Klein 2012): the mean over words and end of ln p - ln f, where f is the word's share of
-the training text. A rare word in its place does no harm, a frequent one out of place does: lists
-of things, templates and disorder show up here. In the example, with f of 0.1 for the word and 0.05
-for the end, slor is (ln 2 + ln 1) / 2 = 0.347.
+Two more columns leave out how common the words are. With f for a word's share of the training
+text, d = ln p - ln f says how much more likely the context makes the word:
+
+    slor     = mean of d over the words and the end      (Pauls and Klein 2012)
+    stumbles = mean of min(d, 0) over the three lowest
+
+A rare word in its place does no harm, a frequent one out of place does. ``stumbles`` is 0 for a
+caption without such a word, however plain; lists of things, templates and disorder lower it. In the
+example, with f of 0.1 for the word and 0.1 for the end, d is 0.69 and -0.69: slor is 0 and
+stumbles -0.35 (two words are all it has).
 
 The shipped model saw the COCO training captions: it prefers the short, plain sentences of that
 set. It looks neither at the image nor at references.
@@ -51,6 +56,13 @@ class Lm(Metric):
             "mean log odds of the words in context and by frequency",
             undefined="the language model was saved without word counts",
         ),
+        Column(
+            "stumbles",
+            -np.inf,
+            0.0,
+            "the same over the three least expected words, if negative",
+            undefined="the language model was saved without word counts",
+        ),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
     empty: ClassVar[float] = float("nan")  # the probability of saying nothing: defined, tiny
@@ -87,7 +99,7 @@ class Lm(Metric):
         model = lm.load(self.model)
         words = tokenizers.get(model.tokenizer)(sample.caption)
         found = np.exp(model.token_scores(words))
-        score, slor = (float(v) for v in model.fluency([words])[0])
+        score, slor, stumbles = (float(v) for v in model.fluency([words])[0])
         shares = (
             np.full(len(found), np.nan)
             if model.frequency is None
@@ -97,11 +109,14 @@ class Lm(Metric):
             {"word": w, "probability": float(p), "frequency": float(f), "known": w in model.number}
             for w, p, f in zip([*words, "</s>"], found, shares, strict=True)
         ]
-        lines = [f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}"]
+        lines = [
+            f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}, stumbles {stumbles:.4f}"
+        ]
         lines.append("  in context, by frequency")
         lines += [
             f"  {r['probability']:.4f}  {r['frequency']:.4f}  {r['word']}"
             + ("" if r["known"] else "  (unknown word)")
             for r in rows
         ]
-        return Explanation("\n".join(lines), {"score": score, "slor": slor, "tokens": rows})
+        data = {"score": score, "slor": slor, "stumbles": stumbles, "tokens": rows}
+        return Explanation("\n".join(lines), data)

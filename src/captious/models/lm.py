@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 UNKNOWN, START, END = 0, 1, 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 FORMAT = 1
+STUMBLES = 3  # that many of the least expected words count
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,20 @@ class LanguageModel:
         return self._run([self.encode(words)])[0]
 
     def fluency(self, sentences: Sequence[Sequence[str]]) -> Floats:
-        """Return (sentences, 2): 1/perplexity, and the mean gain of context over frequency.
+        """Return (sentences, 3): 1/perplexity, slor and stumbles.
 
-        The first is the geometric mean of the token probabilities p; the second the mean of
-        ln p - ln f, f being a word's share of the training text (SLOR, the syntactic log odds
-        ratio). It is NaN where the model was saved without word counts.
+        The first is the geometric mean of the token probabilities p. With d = ln p - ln f, f being
+        a token's share of the training text, the second is the mean of d (the syntactic log odds
+        ratio), the third the mean of min(d, 0) over the three lowest. These two are NaN where the
+        model was saved without word counts.
         """
         coded = [self.encode(s) for s in sentences]
-        out = np.full((len(coded), 2), np.nan)
+        out = np.full((len(coded), 3), np.nan)
         for row, (tokens, found) in enumerate(zip(coded, self._run(coded), strict=True)):
             out[row, 0] = np.exp(found.mean())
             if self.frequency is not None:
-                out[row, 1] = (found - self.frequency[tokens[1:]]).mean()
+                odds = found - self.frequency[tokens[1:]]
+                out[row, 1:] = odds.mean(), np.minimum(np.sort(odds)[:STUMBLES], 0.0).mean()
         return out
 
     def _run(self, coded: list[list[int]]) -> list[Floats]:
