@@ -389,7 +389,7 @@ def train_six(tables: Tables, options: Options, kinds: Sequence[str]) -> None:
 
 
 def guarded(tables: Tables, texts: Sequence[str], options: Options) -> Trained:
-    """Train a guarded model: the best of three that win 95 % of the attacks, if any does.
+    """Train a guarded model: the best of three that win enough of the attacks, if any does.
 
     The attacker takes the best of three variants; the images are those of the classifier's test.
 
@@ -397,8 +397,10 @@ def guarded(tables: Tables, texts: Sequence[str], options: Options) -> Trained:
     fluency would come to speak for a machine.
     """
     ways = (
-        replace(options, gamed=1.0),
-        replace(options, gamed=3.0),
+        *(
+            replace(options, hidden=(16,), rate=0.01, batch=2000, scale="ranks", gamed=weight)
+            for weight in (1.0, 3.0)
+        ),
         replace(options, hidden=(), rate=0.05, scale="ranks", positive=True, gamed=0.5),
     )
     found = []
@@ -458,7 +460,9 @@ HOW = {
     for kind, options in (("weighted sum", _SUM), ("16 hidden units", _NETWORK))
     for weight in (0.2, 1.0)
 }
-HELD = 0.95  # share of attacks, the best of three variants each, that a model should win
+# Share of attacks, the best of three variants each, that a model must win to be chosen: 95 % are
+# promised, of other images.
+HELD = 0.955
 REPEATS = 5  # two-fold validations, each with other folds
 CROWD_WEIGHT = 0.5
 

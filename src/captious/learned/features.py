@@ -199,7 +199,7 @@ def _path(metric: Metric, data: str) -> Path:
                 sorted(p for p in found.rglob("*") if p.is_file()) if found.is_dir() else [found]
             )
             named.append([name, [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in parts]])
-    key = json.dumps([data, registry.text_form(metric), named])
+    key = json.dumps([data, registry.text_form(metric), [c.name for c in metric.columns], named])
     name = f"{metric.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
     return settings.get().cache_dir / "features" / name
 

@@ -11,12 +11,13 @@ Two more columns leave out how common the words are. With f for a word's share o
 text, d = ln p - ln f says how much more likely the context makes the word:
 
     slor     = mean of d over the words and the end      (Pauls and Klein 2012)
-    stumbles = mean of min(d, 0) over the three lowest
+    stumbles = min(0, mean of the three lowest d - ln 2)
 
 A rare word in its place does no harm, a frequent one out of place does. ``stumbles`` is 0 for a
-caption without such a word, however plain; lists of things, templates and disorder lower it. In the
-example, with f of 0.1 for the word and 0.1 for the end, d is 0.69 and -0.69: slor is 0 and
-stumbles -0.35 (two words are all it has).
+caption whose least expected words are twice as likely in their context as by themselves, however
+plain it is; lists of things, templates and disorder lower it. In the example, with f of 0.1 for the
+word and for the end, d is 0.69 and -0.69: slor is 0 and stumbles 0 - ln 2 = -0.69 (two words are
+all it has).
 
 The shipped model saw the COCO training captions: it prefers the short, plain sentences of that
 set. It looks neither at the image nor at references.
@@ -60,7 +61,7 @@ class Lm(Metric):
             "stumbles",
             -np.inf,
             0.0,
-            "the same over the three least expected words, if negative",
+            "how far the three least expected words fall below ln 2",
             undefined="the language model was saved without word counts",
         ),
     )

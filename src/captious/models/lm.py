@@ -6,6 +6,7 @@ It tells how fluent a caption is; see ``captious.metrics.lm``. Trained by ``capt
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,8 +93,8 @@ class LanguageModel:
 
         The first is the geometric mean of the token probabilities p. With d = ln p - ln f, f being
         a token's share of the training text, the second is the mean of d (the syntactic log odds
-        ratio), the third the mean of min(d, 0) over the three lowest. These two are NaN where the
-        model was saved without word counts.
+        ratio), the third how far the mean of the three lowest falls below ln 2. These two are NaN
+        where the model was saved without word counts.
         """
         coded = [self.encode(s) for s in sentences]
         out = np.full((len(coded), 3), np.nan)
@@ -101,7 +102,8 @@ class LanguageModel:
             out[row, 0] = np.exp(found.mean())
             if self.frequency is not None:
                 odds = found - self.frequency[tokens[1:]]
-                out[row, 1:] = odds.mean(), np.minimum(np.sort(odds)[:STUMBLES], 0.0).mean()
+                lowest = np.sort(odds)[:STUMBLES].mean()
+                out[row, 1:] = odds.mean(), min(0.0, lowest - np.log(2.0))
         return out
 
     def _run(self, coded: list[list[int]]) -> list[Floats]:
@@ -193,7 +195,8 @@ def _load(folder: Path) -> LanguageModel:
     layers = network(sizes)
     layers.load_state_dict({k: v.to(torch.float32) for k, v in weights.items()})
     layers.eval()
-    sha = assets.digest(folder / "model.safetensors")[:8]
+    files = [assets.digest(folder / name) for name in ("model.safetensors", "config.json")]
+    sha = hashlib.sha256("".join(files).encode()).hexdigest()[:8]
     counts = config.get("counts")
     if counts is not None and len(counts) != len(config["vocabulary"]):
         raise InputError(
