@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from captious import assets
 from captious.cli import _options
+from captious.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,41 +27,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="FOLDER",
                         help="folder of an earlier run to begin with")  # fmt: skip
+    parser.add_argument("--finish", action="store_true",
+                        help="with --start: no masks, averaged weights, taught by a "
+                        "grounding model besides")  # fmt: skip
+    parser.add_argument("--grounding", default="scan-flickr8k", metavar="MODEL",
+                        help="SCAN that teaches with --finish: shipped, or a folder")  # fmt: skip
+    parser.add_argument("--flipped", type=Path, metavar="STORE",
+                        help="features of the mirrored train photographs")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
-    parser.add_argument("--frozen-layers", type=int, default=4, metavar="N",
-                        help="first text layers that stay as they were")  # fmt: skip
-    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--frozen-layers", type=int, metavar="N",
+                        default=4, help="first text layers that stay as they were")  # fmt: skip
+    parser.add_argument("--steps", type=int, help="default: 1600; with --finish 700")
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
-    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
-    parser.add_argument("--validate", type=int, default=200, metavar="STEPS")
+    parser.add_argument("--rate", type=float, help="learning rate (0.0005; with --finish 0.0003)")
+    parser.add_argument("--validate", type=int, metavar="STEPS", help="default: 200 or 100")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, then write the folder; a stopped run goes on when started again."""
     from captious.models.train.scan_run import Sources
     from captious.models.train.vilbert import COMPACT
-    from captious.models.train.vilbert_batches import VilbertOptions
+    from captious.models.train.vilbert_batches import FINISH, VilbertOptions
     from captious.models.train.vilbert_run import train
     from captious.models.vilbert_config import read_config
 
-    options = VilbertOptions(
-        steps=args.steps,
-        images=args.batch,
-        learning_rate=args.rate,
-        validate=args.validate,
-        frozen_layers=args.frozen_layers,
-        seed=args.seed or 1,
-    )
+    if args.finish and args.start is None:
+        raise UsageError("--finish goes on from another run: name its folder with --start")
+    config = read_config(args.config) if args.config is not None else COMPACT
+    recipe = FINISH if args.finish else VilbertOptions()
+    asked = {
+        "steps": args.steps,
+        "images": args.batch,
+        "learning_rate": args.rate,
+        "validate": args.validate,
+        "frozen_layers": args.frozen_layers,
+        "seed": args.seed or 1,
+    }
+    options = replace(recipe, **{k: v for k, v in asked.items() if v is not None})
     sources = Sources(
         captions=args.captions,
         regions=args.regions,
+        flipped=args.flipped,
         train=args.train,
         dev=args.dev,
         teacher=None if args.teacher == "none" else args.teacher,
         word_vectors=None,
     )
-    config = read_config(args.config) if args.config is not None else COMPACT
+    looking = None
+    if args.finish:
+        looking = Path(args.grounding)
+        if not looking.is_dir():
+            looking = assets.resolve(args.grounding, wanted_by="train vilbert --finish")
     text = None if args.text == "none" else args.text
 
     def report(entry: dict[str, Any]) -> None:
@@ -67,6 +87,6 @@ def run(args: argparse.Namespace) -> int:
                     for k, v in entry.items())  # fmt: skip
             _options.remark("  ".join(told))
 
-    folder = train(sources, config, options, args.output, text, report, args.start)
+    folder = train(sources, config, options, args.output, text, report, args.start, looking)
     _options.remark(f"wrote {folder}; use it as vilbertscore(weights='{folder}')")
     return 0

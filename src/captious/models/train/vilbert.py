@@ -39,8 +39,10 @@ from captious.models.train.vilbert_batches import (
 from captious.models.train.vilbert_objectives import (
     alignment_loss,
     calm_start,
+    partial_loss,
     preference_loss,
     sharpen,
+    standard,
     token_f,
 )
 from captious.models.vilbert import CoAttention, ImageStart, Output, Vilbert
@@ -89,7 +91,12 @@ class VilbertTrainer:
     ) -> None:
         torch.manual_seed(options.seed)
         self.data, self.pieces, self.options, self.folder = data, pieces, options, folder
-        self.config = replace(config, v_feature_size=data.features.shape[-1])
+        self.config = replace(
+            config, v_feature_size=data.features.shape[-1],
+            hidden_dropout_prob=options.dropout, v_hidden_dropout_prob=options.dropout,
+            attention_probs_dropout_prob=options.dropout,
+            v_attention_probs_dropout_prob=options.dropout,
+        )  # fmt: skip
         if self.config.v_target_size > self.config.v_feature_size:
             raise UsageError("v_target_size is more than the whitened features have")
         self.model, self.heads = Vilbert(self.config), Heads(self.config)
@@ -109,6 +116,7 @@ class VilbertTrainer:
         self._seen: dict[tuple[int, ...], Tensor] = {}
         self.optimizer = torch.optim.AdamW(self._groups(pretrained))
         self.batches = Batches(data, pieces, options, self.config.v_target_size)
+        self.average = {n: p.detach().clone() for n, p in self._learning()}
         self.step = 0
         self.history: list[dict[str, Any]] = []
 
@@ -118,6 +126,21 @@ class VilbertTrainer:
         self.model.embeddings.requires_grad_(False)
         for layer in self.model.encoder.layer[: self.options.frozen_layers]:
             layer.requires_grad_(False)
+
+    def _learning(self) -> list[tuple[str, nn.Parameter]]:
+        """The network's parameters that learn."""
+        return [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
+
+    def _follow(self) -> None:
+        """Move the average of the weights after a step; early steps count less."""
+        keep = min(self.options.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for name, value in self._learning():
+                self.average[name].lerp_(value, 1 - keep)
+
+    def averaged(self) -> dict[str, Tensor]:
+        """The network's state with the average in the place of the weights that learn."""
+        return {**self.model.state_dict(), **self.average}
 
     def _groups(self, pretrained: set[str]) -> list[dict[str, Any]]:
         """Pretrained text learns more slowly; vectors (biases, norms) do not decay."""
@@ -142,6 +165,7 @@ class VilbertTrainer:
         state = torch.load(run / "checkpoint.pt", weights_only=True)
         self.model.load_state_dict(state["model"])
         self.heads.load_state_dict(state["heads"])
+        self.average = {n: p.detach().clone() for n, p in self._learning()}
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -212,11 +236,42 @@ class VilbertTrainer:
         return Output(blocks, [], text, image, pooled, seen)
 
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The losses of a batch."""
-        many, width = len(batch["features"]), batch["ids"].shape[1]
+        """The losses of a batch; those of the heads only where they count."""
+        o = self.options
         texts = self.texts(batch["ids"])
         start = self.model.image_alone(batch["features"], batch["boxes"], None)
-        out = self.read(texts, start, width)
+        if o.words or o.regions or o.matching:
+            out = self.read(texts, start, batch["ids"].shape[1])
+            told, blocks = self._told(batch, out), out.text
+        else:
+            told, blocks = {}, self._blocks(texts, start, batch["ids"].shape[1])
+        agreement, preference, contribution = (blocks[0].new_zeros(()) for _ in range(3))
+        taught, looked, seen = batch["relevance"], batch.get("looked"), ~batch["blank"]
+        for states, unseen in zip(blocks, self._blind(batch, texts), strict=True):
+            values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
+            if looked is None:
+                gain = (values - without)[seen]
+                contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
+                agreement = agreement + correlation_loss(values, taught)
+            else:
+                contribution = contribution + partial_loss(
+                    values[seen], without[seen], looked[seen]
+                )
+                both = standard(taught) + standard(looked)
+                agreement = agreement + correlation_loss(values[seen], both[seen])
+                agreement = agreement + 0.5 * correlation_loss(values, taught)
+            preference = preference + preference_loss(values[:, 0], values[:, 1:])
+        return {
+            **told,
+            "alignment": self._aligned(batch["ids"], texts, start),
+            "agreement": agreement / len(blocks),
+            "preference": preference / len(blocks),
+            "contribution": contribution / len(blocks),
+        }
+
+    def _told(self, batch: Mapping[str, Tensor], out: Output) -> dict[str, Tensor]:
+        """The losses of the heads: masked words, masked regions, matching."""
+        many = len(batch["features"])
         guess = batch["wanted"] != -100
         words = self.heads.predictions(out.last_text[guess])
         regions = self.heads.imagePredictions(out.last_image[:many][batch["hidden"]])
@@ -228,22 +283,10 @@ class VilbertTrainer:
         belongs = F.cross_entropy(
             logits, torch.where(right, MATCH, 1 - MATCH), torch.tensor([2.0, 1.0]), reduction="none"
         )
-        agreement, preference, contribution = zero, zero, zero
-        seen = ~batch["blank"]
-        for states, unseen in zip(out.text, self._blind(batch, texts), strict=True):
-            values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
-            gain = (values - without)[seen]
-            contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
-            agreement = agreement + correlation_loss(values, batch["relevance"])
-            preference = preference + preference_loss(values[:, 0], values[:, 1:])
         return {
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
             "matching": (belongs * there).sum() / there.sum().clamp(min=1),
-            "alignment": self._aligned(batch["ids"], texts, start),
-            "agreement": agreement / len(out.text),
-            "preference": preference / len(out.text),
-            "contribution": contribution / len(out.text),
         }
 
     def _aligned(
@@ -264,14 +307,19 @@ class VilbertTrainer:
         blank = torch.zeros_like(features) if nothing is None else nothing.expand_as(features)
         with torch.no_grad():  # with dropout, as with photographs: it lowers every F
             start = self.model.image_alone(blank, batch["boxes"][:, :1], None)
-            many, width = len(features), batch["ids"].shape[1]
-            blocks: list[list[Tensor]] = []
-            for rows, mask, alone in texts:
-                image = start.take(rows % many)
-                found = self.model.together(alone, mask, image, None, last=self.config.blocks)
-                blocks.append([F.pad(one, (0, 0, 0, width - one.shape[1])) for one, _ in found])
+            return self._blocks(texts, start, batch["ids"].shape[1])
+
+    def _blocks(
+        self, texts: list[tuple[Tensor, Tensor, Tensor]], start: ImageStart, width: int
+    ) -> list[Tensor]:
+        """Text states of all blocks, and nothing that they do not need."""
+        parts: list[list[Tensor]] = []
+        for rows, mask, alone in texts:
+            image = start.take(rows % len(start.states))
+            found = self.model.together(alone, mask, image, None, last=self.config.blocks)
+            parts.append([F.pad(one, (0, 0, 0, width - one.shape[1])) for one, _ in found])
         back = torch.cat([rows for rows, _, _ in texts]).argsort()
-        return [torch.cat(some)[back] for some in zip(*blocks, strict=True)]
+        return [torch.cat(some)[back] for some in zip(*parts, strict=True)]
 
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn what belongs together.
@@ -325,17 +373,24 @@ class VilbertTrainer:
             nn.utils.clip_grad_norm_(parameters, o.clip)
             self.optimizer.step()
             self.step, since, done = self.step + 1, since + 1, done + 1
+            self._follow()
             for name, value in losses.items():
                 sums[name] = sums.get(name, 0.0) + value.item()
             if self.step % o.validate == 0 or self.step == o.steps:
                 self.model.eval()
                 self.heads.eval()
+                now = {name: value.detach().clone() for name, value in self._learning()}
+                self.model.load_state_dict(self.averaged())
                 entry: dict[str, Any] = {"step": self.step}
                 entry |= {name: value / since for name, value in sums.items()}
                 entry |= judge(self.model, self.heads)
                 entry["seconds"] = round(time.monotonic() - began, 1)
                 self.history.append(entry)
-                self._save(entry)
+                if entry["select"] >= max(one["select"] for one in self.history):
+                    _write({"model": self.model.state_dict(), "heads": self.heads.state_dict()},
+                           self.folder / "best.pt")  # fmt: skip
+                self.model.load_state_dict({**self.model.state_dict(), **now})
+                self._save()
                 sums, since = {}, 0
                 if report is not None:
                     report(entry)
@@ -349,13 +404,11 @@ class VilbertTrainer:
         share = (self.step - o.warmup) / max(1, o.steps - o.warmup)
         return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share))
 
-    def _save(self, entry: Mapping[str, Any]) -> None:
-        if entry["select"] >= max(one["select"] for one in self.history):
-            _write({"model": self.model.state_dict(), "heads": self.heads.state_dict()},
-                   self.folder / "best.pt")  # fmt: skip
+    def _save(self) -> None:
         _write(
             {
                 "model": self.model.state_dict(),
+                "average": self.average,
                 "heads": self.heads.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "step": self.step,
@@ -382,6 +435,7 @@ class VilbertTrainer:
             raise UsageError(f"{self.folder} holds a run with other options: {state['options']}")
         self.model.load_state_dict(state["model"])
         self.heads.load_state_dict(state["heads"])
+        self.average = state["average"]
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.history = int(state["step"]), json.loads(state["history"])
         self.batches.draw.bit_generator.state = json.loads(state["numpy"])

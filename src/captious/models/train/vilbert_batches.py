@@ -11,6 +11,7 @@ from torch import Tensor
 
 from captious.errors import InputError
 from captious.models.train.scan import relevance
+from captious.models.train.vilbert_teacher import LookingTeacher
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,22 @@ class VilbertOptions:
     agreement: float = 2.0
     preference: float = 1.0
     contribution: float = 0.5
+    dropout: float = 0.1
+    feature_dropout: float = 0.0
+    average: float = 0.0
     whitened: int = 512
     frozen_layers: int = 4
     longest: int = 22
     validate: int = 200
     seed: int = 1
+
+
+FINISH = VilbertOptions(
+    steps=700, align_steps=0, learning_rate=3e-4, text_rate=2e-5, warmup=20, masked=0.0,
+    left_out=0.4, words=0.0, regions=0.0, matching=0.0, alignment=0.2, agreement=2.0,
+    preference=0.5, contribution=1.0, dropout=0.0, feature_dropout=0.1, average=0.98, validate=100,
+)  # fmt: skip
+"""A run that goes on from another and is taught by one that looks: no masks, slower changes."""
 
 
 @dataclass
@@ -53,6 +65,8 @@ class VilbertData:
         near: similar photographs per photograph ``[images, k]``, nearest first, or None.
         teacher: sentence vectors ``[images, captions, k]`` of unit length, or None.
         blank: what the features of a blank photograph are, or None for zeros.
+        mirrored: features and boxes of the mirrored photographs, or None.
+        looking: a teacher that looks at the photographs, or None.
     """
 
     features: Tensor
@@ -61,6 +75,8 @@ class VilbertData:
     near: Tensor | None = None
     teacher: Tensor | None = None
     blank: Tensor | None = None
+    mirrored: tuple[Tensor, Tensor] | None = None
+    looking: LookingTeacher | None = None
 
     def __post_init__(self) -> None:
         if not len(self.features) == len(self.boxes) == len(self.captions):
@@ -118,17 +134,25 @@ class Batches:
         seen = np.where(guess & (kind < 0.8), self.pieces.mask, ids)
         anything = self.draw.integers(0, self.pieces.size, ids.shape)
         seen = np.where(guess & (kind >= 0.9), anything, seen)
-        rows = torch.from_numpy(images)
-        keep = self._regions_kept(data.features.shape[1])
-        features, boxes = data.features[rows][:, keep].float(), data.boxes[rows][:, keep]
+        flip = self.draw.random(many) < (0.5 if data.mirrored is not None else 0.0)
+        features, boxes = self._seen(images, flip)
         blank = torch.from_numpy(self.draw.random(many) < o.blank)
         hidden = torch.from_numpy(self.draw.random(features.shape[:2]) < o.masked)
         hidden[:, 0] = False  # the whole photograph is no region to guess
         hidden[blank] = False
         shown = features.masked_fill(hidden[..., None], 0.0)
+        shown = torch.nn.functional.dropout(shown, o.feature_dropout)
         shown[blank] = 0.0 if data.blank is None else data.blank
         boxes[blank] = boxes[blank][:, :1]
+        looked = {}
+        if data.looking is not None:
+            columns = [
+                data.looking(images.tolist(), flip.tolist(), list(zip(rows, ks, strict=True)))
+                for rows, ks in ((r.tolist(), k.tolist()) for r, k in chosen[1:])
+            ]
+            looked["looked"] = torch.stack(columns, 1)
         return {
+            **looked,
             "ids": torch.from_numpy(seen),
             "words": torch.from_numpy(words & ~guess),
             "wanted": torch.from_numpy(np.where(guess, ids, -100)),
@@ -139,6 +163,17 @@ class Batches:
             "targets": features[..., : self.targets],
             "relevance": self._relevance(chosen),
         }
+
+    def _seen(self, images: Any, flip: Any) -> tuple[Tensor, Tensor]:
+        """Features and boxes of some photographs, as they are or mirrored, of the regions kept."""
+        data, rows = self.data, torch.from_numpy(images)
+        keep = self._regions_kept(data.features.shape[1])
+        out = [one[rows][:, keep] for one in (data.features, data.boxes)]
+        if data.mirrored is not None:
+            turned = torch.from_numpy(flip)
+            for own, other in zip(out, data.mirrored, strict=True):
+                own[turned] = other[rows[turned]][:, keep]
+        return out[0].float(), out[1]
 
     def _cut(self, text: tuple[int, ...]) -> tuple[int, ...]:
         longest = self.options.longest

@@ -20,6 +20,7 @@ from captious.models.train.scan_run import Sources, read_captions, sentence_vect
 from captious.models.train.vilbert import VilbertTrainer, folded
 from captious.models.train.vilbert_batches import VilbertData, VilbertOptions, Vocabulary
 from captious.models.train.vilbert_objectives import token_f
+from captious.models.train.vilbert_teacher import LookingTeacher
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
@@ -40,10 +41,12 @@ def train(
     text: str | None = "minilm",
     report: Callable[[dict[str, Any]], None] | None = None,
     start: Path | None = None,
+    looking: Path | None = None,
 ) -> Path:
     """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
 
-    ``start`` is the folder of an earlier run whose weights this one begins with.
+    ``start`` is the folder of an earlier run whose weights this one begins with; ``looking`` the
+    folder of a grounding model (SCAN) that teaches besides.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     if start is not None:  # words and regions are aligned already
@@ -53,6 +56,10 @@ def train(
     require(store, [name for part in splits.values() for name in part])
     pieces = WordPieces(None, config.vocab_size)
     raw = {part: gather(store, names) for part, names in splits.items()}
+    stores = [store]
+    if sources.flipped is not None:
+        stores.append(open_regions(sources.flipped))
+        require(stores[1], splits["train"])
     whitening = Whitening(raw["train"][0], options.whitened)
     data = {}
     nothing = whitening(torch.zeros(1, 1, store.dim))[0].float()
@@ -63,6 +70,12 @@ def train(
         near = None if teacher is None else nearest(teacher, min(_NEAR, len(texts) - 1))
         features, boxes = raw.pop(part)
         data[part] = VilbertData(whitening(features), boxes, ids, near, teacher, nothing)
+    if sources.flipped is not None:
+        features, boxes = gather(stores[1], splits["train"])
+        data["train"].mirrored = whitening(features), boxes
+    if looking is not None:
+        texts = [captions[name] for name in splits["train"]]
+        data["train"].looking = LookingTeacher(looking, stores, splits["train"], texts)
     words = Vocabulary(config.vocab_size, *pieces.masking())
     state = text_encoder_state(text) if text is not None else None
     trainer = VilbertTrainer(config, data["train"], words, options, target / "run", state)
