@@ -169,6 +169,7 @@ def test_what_is_shipped_kept_gamed_captions_down(name):
         .open()
         .facts["quality"]["untouched above gamed, percent (best of 3 variants, one variant)"]
     )
+    assert held["all"][0] >= 95  # the attacker takes the best of three variants
     assert held["all"][1] >= 95
 
 

@@ -13,12 +13,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 from captious.errors import InputError, UsageError  # noqa: E402
+from captious.evidence.region_formats import open_regions  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
+from captious.models import scan  # noqa: E402
 from captious.models.train.scan import Whitening  # noqa: E402
 from captious.models.train.scan_run import Sources  # noqa: E402
 from captious.models.train.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
 from captious.models.train.vilbert_batches import (  # noqa: E402
+    FINISH,
     Batches,
     VilbertData,
     VilbertOptions,
@@ -27,11 +30,13 @@ from captious.models.train.vilbert_batches import (  # noqa: E402
 from captious.models.train.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
+    partial_loss,
     preference_loss,
     sharpen,
     token_f,
 )
 from captious.models.train.vilbert_run import DevJudge, recalls, train  # noqa: E402
+from captious.models.train.vilbert_teacher import LookingTeacher  # noqa: E402
 from captious.models.vilbert import Vilbert  # noqa: E402
 from captious.models.vilbert_config import VilbertConfig  # noqa: E402
 from captious.models.vilbert_heads import Heads  # noqa: E402
@@ -285,25 +290,143 @@ def test_data_that_do_not_fit_are_refused():
         VilbertData(data.features, data.boxes, [[], *data.captions[1:]])
 
 
-def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
-    pytest.importorskip("matplotlib")
+def files(tmp_path: Path, vary: bool = False) -> Sources:
+    """Twelve photographs of four things, with mirrored ones, in files."""
     rng = np.random.default_rng(0)
     words = ["dog", "cat", "boat", "tree"]
-    sets, lines = {}, []
+    sets, turned, lines = {}, {}, []
     for number in range(12):
-        count = 3 + number % 2
+        count = 3 + number % 2 * vary
         boxes = np.tile(np.float32([0, 0, 5, 5]), (count, 1))
         features = rng.normal(size=(count, 10)) + np.eye(10)[number % 4] * 3
         sets[f"{number}.jpg"] = RegionSet(features, boxes, 10, 10)
+        turned[f"{number}.jpg"] = RegionSet(features + 9, boxes + np.float32([5, 0, 5, 0]), 10, 10)
         lines += [f"{number}.jpg#{k}\ta {words[number % 4]} here" for k in range(2)]
-    store = save_regions(MemoryRegions(sets, "toy features"), tmp_path / "regions").path
+    stores = [
+        save_regions(MemoryRegions(some, "toy features"), tmp_path / name).path
+        for some, name in ((sets, "regions"), (turned, "mirrored"))
+    ]
     (tmp_path / "captions.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "train.txt").write_text(" ".join(f"{n}.jpg" for n in range(8)))
     (tmp_path / "dev.txt").write_text(" ".join(f"{n}.jpg" for n in range(8, 12)))
-    sources = Sources(
-        captions=tmp_path / "captions.txt", regions=store, train=tmp_path / "train.txt",
-        dev=tmp_path / "dev.txt", teacher=None, word_vectors=None,
+    return Sources(
+        captions=tmp_path / "captions.txt", regions=stores[0], flipped=stores[1],
+        train=tmp_path / "train.txt", dev=tmp_path / "dev.txt", teacher=None, word_vectors=None,
     )  # fmt: skip
+
+
+def grounding(folder: Path) -> Path:
+    """A small SCAN with random weights."""
+    torch.manual_seed(0)
+    words = scan.Vocabulary(
+        {w: i for i, w in enumerate((*scan.SPECIALS, "a", "dog", "cat", "boat", "tree", "here"))}
+    )
+    model = scan.Scan(scan.ScanConfig(img_dim=10, word_dim=6, embed_size=8, vocab_size=len(words)))
+    scan.save(model, words, folder, {"features": "toy features"})
+    return folder
+
+
+def test_a_teacher_that_looks_compares_with_random_captions_of_the_photograph(tmp_path):
+    sources = files(tmp_path)
+    names = [f"{n}.jpg" for n in range(8)]
+    texts = [[f"a {w} here", f"a {w}"] for w in ("dog", "cat", "boat", "tree") * 2]
+    stores = [open_regions(p) for p in (sources.regions, sources.flipped)]
+    teacher = LookingTeacher(grounding(tmp_path / "scan"), stores, names, texts)
+    pairs = [(i, k) for i in range(8) for k in range(2)]
+    model, words = scan.load(tmp_path / "scan")
+    model.eval()
+    for flip in (False, True):
+        found = teacher([3] * 16, [flip] * 16, pairs)
+        with torch.inference_mode():
+            regions = model.image(torch.tensor(stores[flip]["3.jpg"].features[None]).float())
+            for value, (i, k) in zip(found, pairs, strict=True):
+                ids, lengths = scan.pad([words.encode(texts[i][k].split())])
+                raw = model.similarity(regions, model.text(ids, lengths), lengths)[0, 0]
+                usual, spread = teacher.usual[flip][3]
+                assert float(value * spread + usual) == pytest.approx(float(raw), abs=2e-3)
+    one = [teacher([3], [False], [pair]) for pair in pairs]
+    assert torch.allclose(torch.cat(one), teacher([3] * 16, [False] * 16, pairs), atol=1e-5)
+    # With one caption each, all are compared with: mean 0 and deviation 1 for every photograph.
+    teacher = LookingTeacher(tmp_path / "scan", stores, names, [some[:1] for some in texts])
+    found = teacher([5] * 8, [True] * 8, [(i, 0) for i in range(8)])
+    assert float(found.mean()) == pytest.approx(0, abs=0.02)
+    assert float(found.std()) == pytest.approx(1, abs=0.02)
+
+
+def test_partial_loss_sees_only_what_goes_beyond():
+    torch.manual_seed(1)
+    without, new, other = torch.randn(400, 3), torch.randn(400, 3), torch.randn(400, 3)
+    assert float(partial_loss(without + new, without, new)) == pytest.approx(0, abs=0.05)
+    assert float(partial_loss(2 * without + other, without, new)) == pytest.approx(1, abs=0.1)
+    assert float(partial_loss(other, without, new + 5 * without)) == pytest.approx(1, abs=0.1)
+    assert float(partial_loss(without - new, without, new)) == pytest.approx(2, abs=0.05)
+
+
+def test_mirrored_photographs_come_with_their_boxes(tmp_path):
+    data = toy()
+    turned = data.features + 100, data.boxes + 100
+    batch = Batches(replace(data, mirrored=turned), PIECES, replace(OPTIONS, blank=0.0), 4)()
+    flip = batch["targets"].mean((1, 2)) > 50
+    assert 0 < flip.sum() < len(flip)
+    assert torch.equal(batch["boxes"].mean((1, 2)) > 50, flip)
+    assert torch.equal(data.features, toy().features)  # the data themselves stay
+
+
+def test_the_last_run_is_averaged_resumes_exactly_and_needs_no_heads(tmp_path):
+    data = replace(toy(), mirrored=(toy().features, toy().boxes))
+    data.looking = lambda images, mirrored, texts: torch.tensor(  # type: ignore[assignment]
+        [float(i == j) for i, (j, _) in zip(images, texts, strict=True)]
+    )
+    options = replace(FINISH, steps=8, images=8, validate=4, whitened=8, longest=8, average=0.5)
+
+    def fresh(name: str) -> VilbertTrainer:
+        return VilbertTrainer(SMALL, data, PIECES, options, tmp_path / name)
+
+    whole = fresh("whole")
+    assert set(whole.losses(whole.batches())) == {
+        "alignment", "agreement", "preference", "contribution"
+    }  # fmt: skip
+    whole = fresh("whole")
+    whole.run(judge)
+    fresh("parts").run(judge, stop_after=4)
+    rest = fresh("parts")
+    assert rest.resume()
+    rest.run(judge)
+    for name, value in whole.average.items():
+        assert torch.equal(value, rest.average[name]), name
+    best = torch.load(tmp_path / "whole/best.pt", weights_only=True)["model"]
+    name = "encoder.c_layer.0.biOutput.dense2.weight"
+    assert torch.equal(best[name], whole.average[name])
+    assert not torch.equal(best[name], whole.model.state_dict()[name])
+
+
+def test_a_run_is_finished_by_command(tmp_path, capsys):
+    from captious import cli
+
+    sources = files(tmp_path)
+    config = tmp_path / "config.json"
+    wide = replace(SMALL, vocab_size=30522, max_position_embeddings=40)
+    config.write_text(json.dumps(wide.to_json()))
+    common = [
+        "train", "vilbert", "--regions", str(sources.regions), "--captions", str(sources.captions),
+        "--train", str(sources.train), "--dev", str(sources.dev), "--config", str(config),
+        "--text", "none", "--teacher", "none", "--batch", "4", "--steps", "2",
+    ]  # fmt: skip
+    assert cli.main([*common, "-o", str(tmp_path / "first")]) == 0
+    assert cli.main([*common, "--finish", "-o", str(tmp_path / "x")]) == 2
+    assert "--start" in capsys.readouterr().err
+    last = [*common, "--start", str(tmp_path / "first"), "--finish"]
+    last += ["--grounding", str(grounding(tmp_path / "scan"))]
+    assert cli.main([*last, "--flipped", str(sources.flipped), "-o", str(tmp_path / "last")]) == 0
+    facts = json.loads((tmp_path / "last/config.json").read_text())
+    assert facts["training"]["average"] == FINISH.average
+    assert (tmp_path / "last/model.safetensors").exists()
+
+
+def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
+    pytest.importorskip("matplotlib")
+    sources = replace(files(tmp_path, vary=True), flipped=None)
+    store = sources.regions
     config = replace(SMALL, vocab_size=30522, max_position_embeddings=40)
     told: list = []
     folder = train(sources, config, OPTIONS, tmp_path / "out", None, told.append)

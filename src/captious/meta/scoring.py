@@ -146,7 +146,12 @@ def _code(metric: Metric) -> str:
     root = Path(captious.__file__).parent
     paths = set(_imported(type(metric).__module__))
     if root / "registry.py" in paths:  # it may run any other metric
-        paths |= {p for folder in _CODE for p in (root / folder).rglob("*.py")}
+        paths |= {
+            p
+            for folder in _CODE
+            for p in (root / folder).rglob("*.py")
+            if "train" not in p.relative_to(root).parts  # how weights were made changes no score
+        }
     digest = hashlib.sha256(__version__.encode())
     for path in sorted(paths | set(_imported("captious.engine.run"))):
         digest.update(path.name.encode() + path.read_bytes())

@@ -293,7 +293,7 @@ def contrastive_loss(scores: Tensor, margin: float, hardest: bool) -> Tensor:
     return captions.sum() + images.sum()
 
 
-_SHORT_PARTS = frozenset({"tv"})  # words of two letters that compounds are made of
+_VOWELS = frozenset("aeiouy")
 
 
 class Vocabulary:
@@ -354,7 +354,8 @@ class Vocabulary:
         return min(found)[1] if found else [word]
 
     def _may_be_part(self, part: str) -> bool:
-        long = len(part) > 2 or part in _SHORT_PARTS
+        # Two letters make a part where they are an abbreviation: tv, not an or is.
+        long = len(part) > 2 or _VOWELS.isdisjoint(part)
         return long and self.ids.get(part, self.frequent) < self.frequent
 
     def words(self) -> list[str]:
