@@ -511,6 +511,7 @@ def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
     """Pick inputs and network by repeated two-fold validation inside one half of the photographs.
 
     Whoever wins enough attacks comes first, then the higher tau; both are means over all folds.
+    Attacks won are compared in whole percent: finer differences are chance.
     """
     judged = expert(tables.where.data)
     photographs = tables.samples("plain").ids
@@ -531,7 +532,7 @@ def choose(tables: Tables, name: str, half: Any) -> tuple[tuple[str, ...], str]:
             taus.append(tau_c(judged, tables.scores("expert", model), left(judged.units)))
             wins.append(held(tables, model, "plain", left(photographs)))
         tau, won = float(np.mean(taus)), float(np.mean(wins))
-        found.append((min(won, HELD), tau, texts, how))
+        found.append((min(int(100 * won), int(100 * HELD)), tau, texts, how))
         print(f"  {name}: {tau:.4f}, holds {won:.4f} {how}: {', '.join(texts)}", flush=True)
     _, tau, texts, how = max(found)
     print(f"  {name}: chosen {tau:.4f} {how}: {', '.join(texts)}", flush=True)
