@@ -21,16 +21,21 @@ from captious.models.train.scan import Whitening  # noqa: E402
 from captious.models.train.scan_run import Sources  # noqa: E402
 from captious.models.train.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
 from captious.models.train.vilbert_batches import (  # noqa: E402
-    FINISH,
     Batches,
     VilbertData,
     VilbertOptions,
     Vocabulary,
 )
+from captious.models.train.vilbert_looking import (  # noqa: E402
+    LOOK,
+    LookingBatches,
+    LookingTrainer,
+    looking_loss,
+    shift,
+)
 from captious.models.train.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
-    partial_loss,
     preference_loss,
     sharpen,
     token_f,
@@ -326,40 +331,177 @@ def grounding(folder: Path) -> Path:
     return folder
 
 
-def test_a_teacher_that_looks_compares_with_random_captions_of_the_photograph(tmp_path):
+def test_a_teacher_that_looks_compares_with_random_captions_and_their_words(tmp_path):
     sources = files(tmp_path)
     names = [f"{n}.jpg" for n in range(8)]
     texts = [[f"a {w} here", f"a {w}"] for w in ("dog", "cat", "boat", "tree") * 2]
+    spelled = [
+        [["a", w[:2], f"##{w[2:]}", "here"], ["a", w]] for w in ("dog", "cat", "boat", "tree") * 2
+    ]
     stores = [open_regions(p) for p in (sources.regions, sources.flipped)]
-    teacher = LookingTeacher(grounding(tmp_path / "scan"), stores, names, texts)
-    pairs = [(i, k) for i in range(8) for k in range(2)]
-    model, words = scan.load(tmp_path / "scan")
+    folder = grounding(tmp_path / "scan")
+    teacher = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here"})
+    assert teacher.places((1, 0)).tolist() == [-1, 2, 2, -1]  # behind <start> and "a"
+    assert teacher.places((1, 1)).tolist() == [-1, 2]
+    pairs = [
+        [(i, k) for i in range(8) for k in range(2)],
+        [(7 - i, k) for i in range(8) for k in range(2)],
+    ]
+    model, words = scan.load(folder)
     model.eval()
-    for flip in (False, True):
-        found = teacher([3] * 16, [flip] * 16, pairs)
+    assert len(teacher.usual_words) == 8  # one word of each caption can be shown
+    for flip in (0, 1):
+        mixed = teacher.regions[flip][[3, 5], [0, 2]]  # regions of two photographs
+        sets = torch.stack([teacher.regions[flip][3], torch.cat([mixed, mixed[:1]])]).float()
+        found = teacher(sets, pairs)
+        assert len(found) == 32
         with torch.inference_mode():
-            regions = model.image(torch.tensor(stores[flip]["3.jpg"].features[None]).float())
-            for value, (i, k) in zip(found, pairs, strict=True):
-                ids, lengths = scan.pad([words.encode(texts[i][k].split())])
-                raw = model.similarity(regions, model.text(ids, lengths), lengths)[0, 0]
-                usual, spread = teacher.usual[flip][3]
-                assert float(value * spread + usual) == pytest.approx(float(raw), abs=2e-3)
-    one = [teacher([3], [False], [pair]) for pair in pairs]
-    assert torch.allclose(torch.cat(one), teacher([3] * 16, [False] * 16, pairs), atol=1e-5)
-    # With one caption each, all are compared with: mean 0 and deviation 1 for every photograph.
-    teacher = LookingTeacher(tmp_path / "scan", stores, names, [some[:1] for some in texts])
-    found = teacher([5] * 8, [True] * 8, [(i, 0) for i in range(8)])
-    assert float(found.mean()) == pytest.approx(0, abs=0.02)
-    assert float(found.std()) == pytest.approx(1, abs=0.02)
+            seen = np.stack([stores[flip]["3.jpg"].features[0], stores[flip]["5.jpg"].features[2]])
+            own = [stores[flip]["3.jpg"].features, np.concatenate([seen, seen[:1]])]
+            for row in range(2):
+                regions = model.image(torch.tensor(np.array(own[row]))[None].float())
+                usual = model.similarity(regions, *teacher.usual)[0]
+                single = (teacher.usual_words @ regions[0].T).amax(1)
+                for value, (i, k) in zip(found[16 * row : 16 * row + 16], pairs[row], strict=True):
+                    ids, lengths = scan.pad([words.encode(texts[i][k].split())])
+                    states = model.text(ids, lengths)
+                    whole = (
+                        model.similarity(regions, states, lengths)[0, 0] - usual.mean()
+                    ) / usual.std()
+                    word = ((states[0, 2] @ regions[0].T).max() - single.mean()) / single.std()
+                    wanted = torch.full((4 - 2 * k,), float(whole + word) / 2)
+                    assert torch.allclose(value, wanted, atol=0.02)
+    # Pieces that name nothing get the mean of those that do; without any, the caption's value.
+    spelled[0][0] = ["dog", "cat", "here", "a"]
+    texts[0][0] = "dog cat here a"
+    teacher = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here"})
+    dog, cat, *rest = teacher(teacher.regions[0][:1].float(), [[(0, 0)]])[0].tolist()
+    assert rest == pytest.approx([(dog + cat) / 2] * 2, abs=1e-5)
+    none = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here", "dog", "cat"})
+    assert len(set(none(none.regions[0][:1].float(), [[(0, 0)]])[0].tolist())) == 1
 
 
-def test_partial_loss_sees_only_what_goes_beyond():
-    torch.manual_seed(1)
-    without, new, other = torch.randn(400, 3), torch.randn(400, 3), torch.randn(400, 3)
-    assert float(partial_loss(without + new, without, new)) == pytest.approx(0, abs=0.05)
-    assert float(partial_loss(2 * without + other, without, new)) == pytest.approx(1, abs=0.1)
-    assert float(partial_loss(other, without, new + 5 * without)) == pytest.approx(1, abs=0.1)
-    assert float(partial_loss(without - new, without, new)) == pytest.approx(2, abs=0.05)
+def test_words_that_fit_are_to_be_moved_and_others_are_not():
+    still = torch.nn.functional.normalize(torch.randn(2, 3, 16), dim=-1)
+    u = torch.nn.functional.normalize(torch.randn(16), dim=0)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    assert shift(torch.tensor([-9.0, -1, 0, 3, 9])).tolist() == pytest.approx([0, 0, 0.25, 1, 1.6])
+    far = torch.tensor([[0.0, 0.0, 7.0], [1.0, 0.5, 0.0]])
+    right = still + 0.5 * far[..., None] * u
+    right[0, 2] = 9.0  # padding
+    assert float(looking_loss(7 * right, mask, still, u, far, 0.5)) == pytest.approx(0, abs=1e-6)
+    assert float(looking_loss(still, mask, still, u, far, 0.5)) > 0.1
+    # Words that fit come closer to each other.
+    a, b = torch.nn.functional.normalize(torch.randn(2, 2000, 16), dim=-1)
+
+    def cosine(x, y):
+        return torch.cosine_similarity(a + x * 0.5 * u, b + y * 0.5 * u).mean()
+
+    assert cosine(1, 1) > cosine(1, 0.5) + 0.05
+    assert cosine(1, 0.5) > cosine(1, 0) + 0.05
+
+
+class Looks:
+    """A teacher of the toy world: a caption fits as much of a set of regions as is of its kind."""
+
+    def __init__(self, data: VilbertData, kinds: int = 4) -> None:
+        own = torch.arange(len(data.captions)) % kinds
+        self.regions = [own[:, None, None].expand(-1, 3, 1), own[:, None, None].expand(-1, 3, 1)]
+        self.kinds = kinds
+
+    def __call__(self, regions, texts):
+        return [
+            torch.tensor([4 * float((mine == i % self.kinds).float().mean()) - 1, -1.0])
+            for mine, some in zip(regions, texts, strict=True)
+            for i, _ in some
+        ]
+
+
+def test_sets_of_regions_are_mixed_and_the_teacher_is_asked_about_them():
+    data = replace(toy(), looking=Looks(toy()), near=torch.arange(16)[:, None] % 4)
+    options = replace(LOOK, images=16, longest=8, feature_dropout=0.0, blank=0.3, left_out=0.0)
+    batch = LookingBatches(data, PIECES, options, 4)()
+    many = len(batch["features"])
+    assert batch["features"].shape == (16, 4, 8)
+    assert batch["ids"].shape == batch["far"].shape == (4 * many, 4)
+    blank = (batch["features"] == 0).all(2).all(1)
+    assert 0 < blank.sum() < many
+    assert (batch["far"][blank.repeat(4)] == 0).all()
+    assert not batch["whole"][blank].any()
+    kind = batch["features"][:, 1:, :4].argmax(2)
+    same = (kind == kind[:, :1]).all(1)
+    assert (same | ~batch["whole"])[~blank].all()  # what is whole shows one photograph
+    assert not same[~blank].all()
+    named = batch["ids"].reshape(4, many, -1)[:, :, 1] - 5
+    share = (kind[None] == named[:, :, None]).float().mean(2).flatten()
+    wanted = torch.stack([share / 2, share, torch.zeros_like(share), share / 2], 1)
+    there = ~blank.repeat(4)
+    assert torch.allclose(batch["far"][there], wanted[there], atol=1e-6)
+    mean = batch["features"][:, 1:].mean(1)
+    assert torch.allclose(batch["features"][:, 0], mean, atol=1e-6)
+    data.looking.regions = [one[:, :2] for one in data.looking.regions]
+    with pytest.raises(InputError, match="2 regions of a photograph, the others are 3"):
+        LookingBatches(data, PIECES, options, 4)()
+
+
+def lookers(tmp_path: Path, before: int, **asked):
+    """Runs that learn to look in the toy world, all from one first run."""
+    data = replace(toy(), mirrored=(toy().features, toy().boxes), looking=Looks(toy()))
+    first = replace(OPTIONS, steps=before, validate=before)
+    VilbertTrainer(SMALL, data, PIECES, first, tmp_path / "first").run(judge)
+    options = replace(LOOK, images=16, longest=8, learning_rate=1e-2, average=0.9, **asked)
+
+    def fresh(name: str) -> LookingTrainer:
+        out = LookingTrainer(SMALL, data, PIECES, options, tmp_path / name)
+        out.start_from(tmp_path / "first")
+        return out
+
+    return fresh
+
+
+def test_learning_to_look_moves_what_fits(tmp_path):
+    trainer = lookers(tmp_path, 100, steps=250, validate=250, feature_dropout=0.0, matching=0.0)(
+        "run"
+    )
+    ids = torch.tensor([[1, 5, 10, 2], [1, 6, 10, 2]])
+    before = trainer.still(ids)
+    trainer.run(judge)
+    assert torch.equal(trainer.still(ids), before)  # the beginning is not forgotten
+    model = trainer.model.eval()
+    model.load_state_dict(trainer.averaged())
+    options = replace(trainer.options, seed=9, blank=0.2)
+    batch = LookingBatches(trainer.data, PIECES, options, 4)()
+    with torch.inference_mode():
+        start = model.image_alone(batch["features"], batch["boxes"], None)
+        states = trainer.read(trainer.texts(batch["ids"]), start, 4).text[-1]
+        states = torch.nn.functional.normalize(states, dim=-1)
+        moved = (states - trainer.still(batch["ids"])) @ trainer.direction
+    both = torch.stack([moved.flatten(), batch["far"].flatten()])
+    assert float(torch.corrcoef(both)[0, 1]) > 0.6
+    blank = (batch["features"] == 0).all(2).all(1).repeat(4)
+    assert float(moved[blank].abs().mean()) < 0.5 * float(moved[~blank].abs().mean())
+
+
+def test_learning_to_look_resumes_exactly(tmp_path):
+    fresh = lookers(tmp_path, 4, steps=8, validate=4)
+    whole = fresh("whole")
+    assert set(whole.losses(whole.batches())) == {"looking", "matching"}
+    whole = fresh("whole")
+    whole.run(judge)
+    fresh("parts").run(judge, stop_after=4)
+    rest = fresh("parts")
+    assert rest.resume()
+    rest.run(judge)
+    for name, value in whole.average.items():
+        assert torch.equal(value, rest.average[name]), name
+
+
+def test_learning_to_look_needs_a_start_and_a_teacher(tmp_path):
+    data = replace(toy(), looking=Looks(toy()))
+    with pytest.raises(UsageError, match="--start"):
+        LookingTrainer(SMALL, data, PIECES, LOOK, tmp_path).still(torch.tensor([[1, 5, 2]]))
+    with pytest.raises(UsageError, match="grounding model"):
+        LookingBatches(toy(), PIECES, LOOK, 4)()
 
 
 def test_mirrored_photographs_come_with_their_boxes(tmp_path):
@@ -372,35 +514,17 @@ def test_mirrored_photographs_come_with_their_boxes(tmp_path):
     assert torch.equal(data.features, toy().features)  # the data themselves stay
 
 
-def test_the_last_run_is_averaged_resumes_exactly_and_needs_no_heads(tmp_path):
-    data = replace(toy(), mirrored=(toy().features, toy().boxes))
-    data.looking = lambda images, mirrored, texts: torch.tensor(  # type: ignore[assignment]
-        [float(i == j) for i, (j, _) in zip(images, texts, strict=True)]
-    )
-    options = replace(FINISH, steps=8, images=8, validate=4, whitened=8, longest=8, average=0.5)
-
-    def fresh(name: str) -> VilbertTrainer:
-        return VilbertTrainer(SMALL, data, PIECES, options, tmp_path / name)
-
-    whole = fresh("whole")
-    assert set(whole.losses(whole.batches())) == {
-        "alignment", "agreement", "preference", "contribution"
-    }  # fmt: skip
-    whole = fresh("whole")
-    whole.run(judge)
-    fresh("parts").run(judge, stop_after=4)
-    rest = fresh("parts")
-    assert rest.resume()
-    rest.run(judge)
-    for name, value in whole.average.items():
-        assert torch.equal(value, rest.average[name]), name
-    best = torch.load(tmp_path / "whole/best.pt", weights_only=True)["model"]
+def test_what_is_chosen_is_the_average(tmp_path):
+    options = replace(OPTIONS, average=0.5)
+    trainer = VilbertTrainer(SMALL, toy(), PIECES, options, tmp_path / "run")
+    trainer.run(judge)
+    best = torch.load(tmp_path / "run/best.pt", weights_only=True)["model"]
     name = "encoder.c_layer.0.biOutput.dense2.weight"
-    assert torch.equal(best[name], whole.average[name])
-    assert not torch.equal(best[name], whole.model.state_dict()[name])
+    assert torch.equal(best[name], trainer.average[name])
+    assert not torch.equal(best[name], trainer.model.state_dict()[name])
 
 
-def test_a_run_is_finished_by_command(tmp_path, capsys):
+def test_learning_to_look_by_command(tmp_path, capsys):
     from captious import cli
 
     sources = files(tmp_path)
@@ -413,13 +537,13 @@ def test_a_run_is_finished_by_command(tmp_path, capsys):
         "--text", "none", "--teacher", "none", "--batch", "4", "--steps", "2",
     ]  # fmt: skip
     assert cli.main([*common, "-o", str(tmp_path / "first")]) == 0
-    assert cli.main([*common, "--finish", "-o", str(tmp_path / "x")]) == 2
+    assert cli.main([*common, "--look", "scan-flickr8k", "-o", str(tmp_path / "x")]) == 2
     assert "--start" in capsys.readouterr().err
-    last = [*common, "--start", str(tmp_path / "first"), "--finish"]
-    last += ["--grounding", str(grounding(tmp_path / "scan"))]
+    last = [*common, "--start", str(tmp_path / "first")]
+    last += ["--look", str(grounding(tmp_path / "scan"))]
     assert cli.main([*last, "--flipped", str(sources.flipped), "-o", str(tmp_path / "last")]) == 0
     facts = json.loads((tmp_path / "last/config.json").read_text())
-    assert facts["training"]["average"] == FINISH.average
+    assert facts["training"]["average"] == LOOK.average
     assert (tmp_path / "last/model.safetensors").exists()
 
 

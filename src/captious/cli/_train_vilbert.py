@@ -27,35 +27,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="FOLDER",
                         help="folder of an earlier run to begin with")  # fmt: skip
-    parser.add_argument("--finish", action="store_true",
-                        help="with --start: no masks, averaged weights, taught by a "
-                        "grounding model besides")  # fmt: skip
-    parser.add_argument("--grounding", default="scan-flickr8k", metavar="MODEL",
-                        help="SCAN that teaches with --finish: shipped, or a folder")  # fmt: skip
+    parser.add_argument("--look", metavar="MODEL",
+                        help="with --start: the second stage, learning to look from a grounding "
+                        "model (scan-flickr8k, or a folder)")  # fmt: skip
     parser.add_argument("--flipped", type=Path, metavar="STORE",
                         help="features of the mirrored train photographs")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
     parser.add_argument("--frozen-layers", type=int, metavar="N",
                         default=4, help="first text layers that stay as they were")  # fmt: skip
-    parser.add_argument("--steps", type=int, help="default: 1600; with --finish 700")
+    parser.add_argument("--steps", type=int, help="default: 1600; with --look 1000")
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
-    parser.add_argument("--rate", type=float, help="learning rate (0.0005; with --finish 0.0003)")
+    parser.add_argument("--rate", type=float, help="learning rate (0.0005)")
     parser.add_argument("--validate", type=int, metavar="STEPS", help="default: 200 or 100")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, then write the folder; a stopped run goes on when started again."""
+    from captious.metrics.scan import FUNCTION_WORDS
     from captious.models.train.scan_run import Sources
     from captious.models.train.vilbert import COMPACT
-    from captious.models.train.vilbert_batches import FINISH, VilbertOptions
+    from captious.models.train.vilbert_batches import VilbertOptions
+    from captious.models.train.vilbert_looking import LOOK
     from captious.models.train.vilbert_run import train
     from captious.models.vilbert_config import read_config
 
-    if args.finish and args.start is None:
-        raise UsageError("--finish goes on from another run: name its folder with --start")
+    if args.look and args.start is None:
+        raise UsageError("--look goes on from another run: name its folder with --start")
     config = read_config(args.config) if args.config is not None else COMPACT
-    recipe = FINISH if args.finish else VilbertOptions()
+    recipe = LOOK if args.look else VilbertOptions()
     asked = {
         "steps": args.steps,
         "images": args.batch,
@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
         word_vectors=None,
     )
     looking = None
-    if args.finish:
-        looking = Path(args.grounding)
+    if args.look:
+        looking = Path(args.look)
         if not looking.is_dir():
-            looking = assets.resolve(args.grounding, wanted_by="train vilbert --finish")
+            looking = assets.resolve(args.look, wanted_by="train vilbert --look")
     text = None if args.text == "none" else args.text
 
     def report(entry: dict[str, Any]) -> None:
@@ -87,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
                     for k, v in entry.items())  # fmt: skip
             _options.remark("  ".join(told))
 
-    folder = train(sources, config, options, args.output, text, report, args.start, looking)
+    folder = train(
+        sources, config, options, args.output, text, report, args.start, looking, FUNCTION_WORDS
+    )
     _options.remark(f"wrote {folder}; use it as vilbertscore(weights='{folder}')")
     return 0

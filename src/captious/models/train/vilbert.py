@@ -39,10 +39,8 @@ from captious.models.train.vilbert_batches import (
 from captious.models.train.vilbert_objectives import (
     alignment_loss,
     calm_start,
-    partial_loss,
     preference_loss,
     sharpen,
-    standard,
     token_f,
 )
 from captious.models.vilbert import CoAttention, ImageStart, Output, Vilbert
@@ -78,7 +76,13 @@ def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:
 
 
 class VilbertTrainer:
-    """One resumable run in a folder: ``checkpoint.pt`` (where it stands) and ``best.pt``."""
+    """One resumable run in a folder: ``checkpoint.pt`` (where it stands) and ``best.pt``.
+
+    Attributes:
+        starts_at: which of the two another run begins with.
+    """
+
+    starts_at = "checkpoint.pt"
 
     def __init__(
         self,
@@ -161,8 +165,8 @@ class VilbertTrainer:
         ]
 
     def start_from(self, run: Path) -> None:
-        """Begin with the weights that another run stands at."""
-        state = torch.load(run / "checkpoint.pt", weights_only=True)
+        """Begin with the weights of another run."""
+        state = torch.load(run / self.starts_at, weights_only=True)
         self.model.load_state_dict(state["model"])
         self.heads.load_state_dict(state["heads"])
         self.average = {n: p.detach().clone() for n, p in self._learning()}
@@ -236,37 +240,24 @@ class VilbertTrainer:
         return Output(blocks, [], text, image, pooled, seen)
 
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The losses of a batch; those of the heads only where they count."""
-        o = self.options
+        """The losses of a batch."""
         texts = self.texts(batch["ids"])
         start = self.model.image_alone(batch["features"], batch["boxes"], None)
-        if o.words or o.regions or o.matching:
-            out = self.read(texts, start, batch["ids"].shape[1])
-            told, blocks = self._told(batch, out), out.text
-        else:
-            told, blocks = {}, self._blocks(texts, start, batch["ids"].shape[1])
-        agreement, preference, contribution = (blocks[0].new_zeros(()) for _ in range(3))
-        taught, looked, seen = batch["relevance"], batch.get("looked"), ~batch["blank"]
-        for states, unseen in zip(blocks, self._blind(batch, texts), strict=True):
+        out = self.read(texts, start, batch["ids"].shape[1])
+        agreement, preference, contribution = (out.last_text.new_zeros(()) for _ in range(3))
+        taught, seen = batch["relevance"], ~batch["blank"]
+        for states, unseen in zip(out.text, self._blind(batch, texts), strict=True):
             values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
-            if looked is None:
-                gain = (values - without)[seen]
-                contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
-                agreement = agreement + correlation_loss(values, taught)
-            else:
-                contribution = contribution + partial_loss(
-                    values[seen], without[seen], looked[seen]
-                )
-                both = standard(taught) + standard(looked)
-                agreement = agreement + correlation_loss(values[seen], both[seen])
-                agreement = agreement + 0.5 * correlation_loss(values, taught)
+            gain = (values - without)[seen]
+            contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
+            agreement = agreement + correlation_loss(values, taught)
             preference = preference + preference_loss(values[:, 0], values[:, 1:])
         return {
-            **told,
+            **self._told(batch, out),
             "alignment": self._aligned(batch["ids"], texts, start),
-            "agreement": agreement / len(blocks),
-            "preference": preference / len(blocks),
-            "contribution": contribution / len(blocks),
+            "agreement": agreement / len(out.text),
+            "preference": preference / len(out.text),
+            "contribution": contribution / len(out.text),
         }
 
     def _told(self, batch: Mapping[str, Tensor], out: Output) -> dict[str, Tensor]:

@@ -36,22 +36,17 @@ class VilbertOptions:
     agreement: float = 2.0
     preference: float = 1.0
     contribution: float = 0.5
+    looking: float = 1.0
+    moved: float = 0.8
+    mixed: float = 0.5
     dropout: float = 0.1
-    feature_dropout: float = 0.0
+    feature_dropout: float = 0.1
     average: float = 0.0
     whitened: int = 512
     frozen_layers: int = 4
     longest: int = 22
     validate: int = 200
     seed: int = 1
-
-
-FINISH = VilbertOptions(
-    steps=700, align_steps=0, learning_rate=3e-4, text_rate=2e-5, warmup=20, masked=0.0,
-    left_out=0.4, words=0.0, regions=0.0, matching=0.0, alignment=0.2, agreement=2.0,
-    preference=0.5, contribution=1.0, dropout=0.0, feature_dropout=0.1, average=0.98, validate=100,
-)  # fmt: skip
-"""A run that goes on from another and is taught by one that looks: no masks, slower changes."""
 
 
 @dataclass
@@ -141,18 +136,9 @@ class Batches:
         hidden[:, 0] = False  # the whole photograph is no region to guess
         hidden[blank] = False
         shown = features.masked_fill(hidden[..., None], 0.0)
-        shown = torch.nn.functional.dropout(shown, o.feature_dropout)
         shown[blank] = 0.0 if data.blank is None else data.blank
         boxes[blank] = boxes[blank][:, :1]
-        looked = {}
-        if data.looking is not None:
-            columns = [
-                data.looking(images.tolist(), flip.tolist(), list(zip(rows, ks, strict=True)))
-                for rows, ks in ((r.tolist(), k.tolist()) for r, k in chosen[1:])
-            ]
-            looked["looked"] = torch.stack(columns, 1)
         return {
-            **looked,
             "ids": torch.from_numpy(seen),
             "words": torch.from_numpy(words & ~guess),
             "wanted": torch.from_numpy(np.where(guess, ids, -100)),

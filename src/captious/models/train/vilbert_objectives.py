@@ -8,8 +8,7 @@
 * *Preference*: F of the photograph's own caption has to be above F of wrong ones. Words alone
   settle much of the agreement; a similar photograph's caption can only be told by looking.
 * *Contribution*: what the photograph adds to F (over F in front of a blank one) has to be more for
-  the own caption than for wrong ones; or, taught by one that looks, it has to agree with what the
-  teacher knows beyond F in front of a blank (:func:`partial_loss`).
+  the own caption than for wrong ones.
 
 :func:`calm_start` makes new blocks harmless at the start, so that a pretrained text stream behind
 them reads what it is used to.
@@ -60,23 +59,6 @@ def preference_loss(own: Tensor, wrong: Tensor, temperature: float = 0.05) -> Te
     """Cross entropy of the own caption among the wrong ones ``[b, k]``."""
     value = torch.cat([own[:, None], wrong], 1) / temperature
     return F.cross_entropy(value, torch.zeros(len(value), dtype=torch.long))
-
-
-def partial_loss(values: Tensor, without: Tensor, target: Tensor) -> Tensor:
-    """One minus the correlation of values and target, both less what ``without`` tells of them."""
-    base = without.flatten() - without.mean()
-
-    def rest(some: Tensor) -> Tensor:
-        some = some.flatten() - some.mean()
-        return some - (some * base).sum() / (base * base).sum().clamp(min=1e-9) * base
-
-    a, b = rest(values), rest(target)
-    return 1 - (a * b).sum() / (a.norm() * b.norm() + 1e-6)
-
-
-def standard(values: Tensor) -> Tensor:
-    """Mean 0, deviation 1."""
-    return (values - values.mean()) / values.std().clamp(min=1e-6)
 
 
 def sharpen(model: Vilbert, words: Tensor, regions: Tensor, scale: float = 20.0) -> None:

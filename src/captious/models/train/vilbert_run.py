@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from captious.models.train.scan import Whitening, nearest
 from captious.models.train.scan_run import Sources, read_captions, sentence_vectors
 from captious.models.train.vilbert import VilbertTrainer, folded
 from captious.models.train.vilbert_batches import VilbertData, VilbertOptions, Vocabulary
+from captious.models.train.vilbert_looking import LookingTrainer
 from captious.models.train.vilbert_objectives import token_f
 from captious.models.train.vilbert_teacher import LookingTeacher
 from captious.models.vilbert import Vilbert
@@ -42,11 +43,13 @@ def train(
     report: Callable[[dict[str, Any]], None] | None = None,
     start: Path | None = None,
     looking: Path | None = None,
+    unseen: Container[str] = (),
 ) -> Path:
     """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
 
     ``start`` is the folder of an earlier run whose weights this one begins with; ``looking`` the
-    folder of a grounding model (SCAN) that teaches besides.
+    folder of a grounding model (SCAN), which makes this the second stage; ``unseen`` words that no
+    region can show.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     if start is not None:  # words and regions are aligned already
@@ -75,12 +78,19 @@ def train(
         data["train"].mirrored = whitening(features), boxes
     if looking is not None:
         texts = [captions[name] for name in splits["train"]]
-        data["train"].looking = LookingTeacher(looking, stores, splits["train"], texts)
+        spelled = [
+            [pieces.spell(one) for one in pieces.tokenize(some, options.longest)] for some in texts
+        ]
+        data["train"].looking = LookingTeacher(
+            looking, stores, splits["train"], texts, spelled, unseen
+        )
     words = Vocabulary(config.vocab_size, *pieces.masking())
     state = text_encoder_state(text) if text is not None else None
-    trainer = VilbertTrainer(config, data["train"], words, options, target / "run", state)
-    if not trainer.resume() and start is not None:
+    kind = VilbertTrainer if looking is None else LookingTrainer
+    trainer = kind(config, data["train"], words, options, target / "run", state)
+    if start is not None:
         trainer.start_from(start / "run")
+    trainer.resume()
     judge = DevJudge(data["dev"], words.specials)
     best = torch.load(trainer.run(judge, report), weights_only=True)
     trainer.model.load_state_dict(best["model"])
@@ -101,7 +111,7 @@ def train(
     save_vilbert(whole, target, facts, text_from=text, heads=trainer.heads)
     draw_curve(trainer.history, target / "curve.png",
                ("words", "regions", "matching", "alignment", "agreement", "preference",
-                "contribution"),
+                "contribution", "looking"),
                ("random", "near", "graded", "preferred", "blind"))  # fmt: skip
     (target / "README.md").write_text(model_card(target.name, facts, text), encoding="utf-8")
     return target

@@ -1,14 +1,16 @@
-"""A teacher that looks: what a grounding model says of a photograph and a caption.
+"""A teacher that looks: how well a grounding model finds captions to fit photographs.
 
 A text encoder can tell how relevant a caption is for the *captions* of a photograph; what the
 photograph itself says, it cannot. SCAN can. Its similarities are higher for some photographs than
-for others, whatever the caption: here they are brought to the deviation of each photograph's
-similarities with random captions, so that values of different photographs can be compared.
+for others, whatever the caption: here they are brought to the deviation of a photograph's
+similarities with random captions, so that values of different photographs can be compared. The same
+is done with its single words: the best dot product of a content word with a region, beside those of
+the words of random captions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +22,25 @@ from captious.models import scan
 from captious.models.train.scan_run import encode, gather
 from captious.progress import track
 
-_RANDOM = 100
+_RANDOM = 60
 _AT_ONCE = 50
 
 
 class LookingTeacher:
-    """Similarities of photographs and captions of one split.
+    """How well captions and their words fit sets of regions, of one photograph or of several.
 
     Args:
         weights: folder of the grounding model.
         stores: regions of the photographs and, where there are such, of the mirrored ones.
         names: the photographs.
         captions: of each photograph.
-        seed: which captions the photographs' similarities are compared with.
+        spelled: their word pieces as written (``##`` continues a word), without marks.
+        unseen: words that no region can show.
+        seed: which captions every set of regions is compared with.
+
+    Attributes:
+        regions: per store, the model's vectors of all photographs' regions ``[images, regions, k]``
+            in half precision.
     """
 
     def __init__(
@@ -41,43 +49,93 @@ class LookingTeacher:
         stores: Sequence[RegionStore],
         names: Sequence[str],
         captions: Sequence[Sequence[str]],
+        spelled: Sequence[Sequence[Sequence[str]]],
+        unseen: Container[str] = (),
         seed: int = 0,
     ) -> None:
-        self.model, self.words = scan.load(weights)
+        self.model, self.vocabulary = scan.load(weights)
         self.model.eval()
-        self.captions = captions
+        self.captions, self.spelled, self.unseen = captions, spelled, unseen
+        self._names = self.vocabulary.words()
         draw = np.random.default_rng(seed)
         some = draw.choice(len(captions), min(_RANDOM, len(captions)), replace=False)
-        texts = [captions[i][int(draw.integers(len(captions[i])))] for i in some.tolist()]
-        parts: list[list[Tensor]] = []
+        usual = [(i, int(draw.integers(len(captions[i])))) for i in some.tolist()]
         with torch.inference_mode():
-            words, lengths = self._words(texts)
-            for store in stores:
-                seen, usual = [], []
-                for begin in track(range(0, len(names), _AT_ONCE), "looking", unit="batches"):
-                    features = gather(store, names[begin : begin + _AT_ONCE])
-                    regions = self.model.image(features.float())
-                    found = self.model.similarity(regions, words, lengths)
-                    seen.append(regions.half())
-                    usual.append(torch.stack([found.mean(1), found.std(1)], 1))
-                parts.append([torch.cat(seen), torch.cat(usual)])
-        self.regions, self.usual = zip(*parts, strict=True)
+            self.usual = self._words(usual)
+            seen = [places[places >= 0].unique() for places in map(self.places, usual)]
+            vectors = [own[at] for own, at in zip(self.usual[0], seen, strict=True)]
+            self.usual_words = torch.cat(vectors)
+            self.regions = [
+                torch.cat(
+                    [
+                        self.model.image(gather(store, names[at : at + _AT_ONCE]).float()).half()
+                        for at in track(range(0, len(names), _AT_ONCE), "looking", unit="batches")
+                    ]
+                ).clone()
+                for store in stores
+            ]
 
-    def _words(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        ids, lengths = scan.pad([encode(self.words, text) for text in texts])
+    def _ids(self, text: tuple[int, int]) -> list[int]:
+        return encode(self.vocabulary, self.captions[text[0]][text[1]])
+
+    def _words(self, texts: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        ids, lengths = scan.pad([self._ids(text) for text in texts])
         return self.model.text(ids, lengths), lengths
 
-    def __call__(
-        self, images: Sequence[int], mirrored: Sequence[bool], texts: Sequence[tuple[int, int]]
-    ) -> Tensor:
-        """Values of each photograph with the caption beside it, named by photograph and number."""
+    def places(self, text: tuple[int, int]) -> Tensor:
+        """Which of the model's words each piece belongs to; -1: none that a region can show."""
+        mine = [self._names[at] for at in self._ids(text)]
+        out: list[int] = []
+        after = 0
+        for written in _whole(self.spelled[text[0]][text[1]]):
+            word = "".join(piece.removeprefix("##") for piece in written)
+            found = next((at for at in range(after, len(mine)) if mine[at] == word), None)
+            if found is not None:
+                after = found + 1
+            out += [-1 if found is None or word in self.unseen else found] * len(written)
+        return torch.tensor(out, dtype=torch.long)
+
+    def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Tensor]:
+        """How well each piece of each text fits its set of regions.
+
+        Args:
+            regions: ``[sets, regions, k]``, from :attr:`regions`.
+            texts: of each set, named by photograph and number; as many for every set.
+
+        Returns:
+            Set after set, text after text, a value per piece: the mean of the caption's and the
+            word's deviation above random ones (own captions have about 3); for pieces that name
+            nothing the caption's mean.
+        """
         out = []
         with torch.inference_mode():
-            words, lengths = self._words([self.captions[i][k] for i, k in texts])
-            for row, (image, flip) in enumerate(zip(images, mirrored, strict=True)):
-                own, count = words[row : row + 1, : int(lengths[row])], lengths[row : row + 1]
-                regions = self.regions[int(flip)][image : image + 1].float()
-                found = self.model.similarity(regions, own, count)[0, 0]
-                usual, spread = self.usual[int(flip)][image]
-                out.append((found - usual) / spread)
-        return torch.stack(out).clone()
+            usual = self.model.similarity(regions, *self.usual)
+            single = (self.usual_words @ regions.mT).amax(2)
+            words, lengths = self._words([text for some in texts for text in some])
+            many = len(texts[0])
+            for row, some in enumerate(texts):
+                mine = slice(row * many, (row + 1) * many)
+                count = lengths[mine]
+                own = words[mine, : int(count.max())]
+                whole = self.model.similarity(regions[row : row + 1], own, count)[0]
+                whole = (whole - usual[row].mean()) / usual[row].std()
+                best = (own @ regions[row].T).amax(2)
+                best = (best - single[row].mean()) / single[row].std()
+                for text, caption, word in zip(some, whole, best, strict=True):
+                    places = self.places(text)
+                    named = places >= 0
+                    fits = torch.where(named, word[places], 0.0)
+                    mean = fits.sum() / named.sum() if named.any() else caption
+                    out.append(((caption + torch.where(named, fits, mean)) / 2).clone())
+        return out
+
+
+def _whole(pieces: Sequence[str]) -> list[list[str]]:
+    """Pieces of a word together."""
+    out: list[list[str]] = []
+    for piece in pieces:
+        if piece.startswith("##") and out:
+            out[-1].append(piece)
+        else:
+            out.append([piece])
+    return out
