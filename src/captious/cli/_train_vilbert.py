@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="encoder that the text stream starts from, or none")  # fmt: skip
     parser.add_argument("--teacher", default="minilm",
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
-    parser.add_argument("--start", type=Path, metavar="FOLDER",
-                        help="folder of an earlier run to begin with")  # fmt: skip
+    parser.add_argument("--start", type=Path, metavar="PATH",
+                        help="an earlier run to begin with (or a file in its run/)")  # fmt: skip
     parser.add_argument("--look", metavar="MODEL",
                         help="with --start: the second stage, learning to look from a grounding "
                         "model (scan-flickr8k, or a folder)")  # fmt: skip

@@ -79,7 +79,7 @@ class VilbertTrainer:
     """One resumable run in a folder: ``checkpoint.pt`` (where it stands) and ``best.pt``.
 
     Attributes:
-        starts_at: which of the two another run begins with.
+        starts_at: which of the two of another run this one begins with.
     """
 
     starts_at = "checkpoint.pt"
@@ -165,10 +165,13 @@ class VilbertTrainer:
         ]
 
     def start_from(self, run: Path) -> None:
-        """Begin with the weights of another run."""
-        state = torch.load(run / self.starts_at, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.heads.load_state_dict(state["heads"])
+        """Begin with the (averaged) weights of another run: its folder, or one of its files."""
+        file = run if run.is_file() else run / self.starts_at
+        if not file.is_file():
+            raise UsageError(f"{file} does not exist: --start wants a folder that was trained here")
+        state = torch.load(file, weights_only=True)
+        self.heads.load_state_dict(state["heads"])  # first: it shares the word table
+        self.model.load_state_dict({**state["model"], **state.get("average", {})})
         self.average = {n: p.detach().clone() for n, p in self._learning()}
 
     # -- steps -----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class VilbertOptions:
     preference: float = 1.0
     contribution: float = 0.5
     looking: float = 1.0
-    moved: float = 0.8
+    moved: float = 0.25
     mixed: float = 0.5
     dropout: float = 0.1
     feature_dropout: float = 0.1

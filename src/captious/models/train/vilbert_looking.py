@@ -5,8 +5,8 @@ is next to nothing: a few thousand captioned photographs teach it too little. A 
 (SCAN), made for nothing else, knows more, and of *any* set of regions and any caption. So the text
 states of the last block are taught directly: they are to be what they were in front of a blank
 photograph before this stage, moved along one fixed direction by how well the teacher finds the
-caption and the word to fit. Words that fit come closer to each other, and F rises; those that do
-not stay where they were. Nothing moves in front of a blank photograph.
+caption and the word to fit, one way or the other. Words that fit come closer to each other, and F
+rises; those that do not fit go away from them. Nothing moves in front of a blank photograph.
 
 The teacher knows its train photographs too well. Half of the photographs shown are therefore
 mixtures of two, and all lack some regions; the teacher is asked about the very regions shown.
@@ -36,12 +36,12 @@ LOOK = VilbertOptions(
 )  # fmt: skip
 """Slower text, no dropout but that of features, averaged weights."""
 
-_NONE, _OWN, _MOST = -1.0, 3.0, 1.6  # deviations that are moved by 0 and by 1; the largest shift
+_MIDDLE, _UNIT, _MOST = 1.5, 1.5, 1.6  # deviations above random captions; the largest shift
 
 
 def shift(fit: Tensor) -> Tensor:
-    """How far words are moved: 1 for a photograph's own, 1/4 for random ones, never back."""
-    return ((fit - _NONE) / (_OWN - _NONE)).clamp(0.0, _MOST)
+    """How far words are moved: 1 for a photograph's own, -1 for random ones, about."""
+    return ((fit - _MIDDLE) / _UNIT).clamp(-_MOST, _MOST)
 
 
 def looking_loss(

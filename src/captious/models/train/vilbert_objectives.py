@@ -38,7 +38,8 @@ def token_f(reference: Tensor, counted: Tensor, caption: Tensor, said: Tensor) -
         return (best * part).sum(1) / part.sum(1).clamp(min=1)
 
     recall, precision = mean(cosine.amax(2), counted), mean(cosine.amax(1), said)
-    return 2 * precision * recall / (precision + recall).clamp(min=1e-3)
+    both = precision + recall
+    return 2 * precision * recall / torch.where(both.abs() < 1e-3, 1e-3, both)
 
 
 def alignment_loss(

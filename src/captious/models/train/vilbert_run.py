@@ -47,7 +47,7 @@ def train(
 ) -> Path:
     """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
 
-    ``start`` is the folder of an earlier run whose weights this one begins with; ``looking`` the
+    ``start`` is the folder of an earlier run whose weights this one begins with, or a file of it; ``looking`` the
     folder of a grounding model (SCAN), which makes this the second stage; ``unseen`` words that no
     region can show.
     """
@@ -89,12 +89,12 @@ def train(
     kind = VilbertTrainer if looking is None else LookingTrainer
     trainer = kind(config, data["train"], words, options, target / "run", state)
     if start is not None:
-        trainer.start_from(start / "run")
+        trainer.start_from(start if start.is_file() else start / "run")
     trainer.resume()
     judge = DevJudge(data["dev"], words.specials)
     best = torch.load(trainer.run(judge, report), weights_only=True)
+    trainer.heads.load_state_dict(best["heads"])  # first: it shares the word table
     trainer.model.load_state_dict(best["model"])
-    trainer.heads.load_state_dict(best["heads"])
     trainer.model.eval()
     trainer.heads.eval()
     quality = {
