@@ -47,9 +47,9 @@ def train(
 ) -> Path:
     """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
 
-    ``start`` is the folder of an earlier run whose weights this one begins with, or a file of it; ``looking`` the
-    folder of a grounding model (SCAN), which makes this the second stage; ``unseen`` words that no
-    region can show.
+    ``start`` is the folder of an earlier run whose weights this one begins with, or a file of its;
+    ``looking`` the folder of a grounding model (SCAN), which makes this the second stage;
+    ``unseen`` words that no region can show.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     if start is not None:  # words and regions are aligned already
