@@ -13,7 +13,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from scipy.stats import kendalltau
 
 from captious.evidence.region_formats import open_regions
 from captious.models import scan as scan_model
@@ -51,7 +53,18 @@ def vilbert(folder, store, captions, splits):
     heads.load_state_dict(state["heads"])
     model.eval(), heads.eval()
     judge = vilbert_run.DevJudge(data, pieces.masking()[1], len(texts))
-    return {**judge(model, heads), **vilbert_run.recalls(model, heads, data, 100)}
+    graded = {}
+    for name, seen in (("image", data), ("blank", vilbert_run.blinded(data))):
+        scores = judge.scores(model, seen)
+        graded[f"grades_4_{name}"] = grades(scores)
+        graded[f"grades_3_{name}"] = grades(scores[:, 1:])  # captions of other photographs
+    return {**judge(model, heads), **graded, **vilbert_run.recalls(model, heads, data, 100)}
+
+
+def grades(scores):
+    """tau-c of scores with how near the photograph is that the caption belongs to."""
+    wanted = np.tile(np.arange(scores.shape[1], 0, -1), len(scores))
+    return kendalltau(scores.flatten(), wanted, variant="c").statistic
 
 
 def main() -> None:
