@@ -93,29 +93,30 @@ class LookingBatches(Batches):
         blank = torch.from_numpy(self.draw.random(many) < o.blank)
         shown[blank] = 0.0 if data.blank is None else data.blank
         places[blank] = places[blank][:, :1]
-        near = [self._similar(int(i)) for i in images]
-        third = [int(o) if m else self._similar(int(i))
-                 for i, o, m in zip(images, others, mixed, strict=True)]  # fmt: skip
-        blocks = [
-            list(zip(some, self._any_caption(some).tolist(), strict=True))
-            for some in (images.tolist(), near, third, [self._other(int(i)) for i in images])
-        ]
+        blocks = self._captions(images, others, mixed)
         regions = teacher.regions[int(turned)][which, at].float()
         found = teacher(regions, list(zip(*blocks, strict=True)))
         texts = [self._cut(data.captions[i][k]) for block in blocks for i, k in block]
-        ids = padded(texts)
-        far = torch.zeros(ids.shape)
-        for row, text in enumerate(texts):
-            if not blank[row % many]:  # the marks are moved as the text is
-                fits = found[row % many * len(blocks) + row // many][: len(text) - 2]
-                far[row, : len(text)] = shift(F.pad(fits, (1, 1), value=float(fits.mean())))
         return {
-            "ids": torch.from_numpy(ids),
+            "ids": torch.from_numpy(padded(texts)),
             "features": shown,
             "boxes": places,
-            "far": far,
+            "far": _shifts(texts, found, blank),
             "whole": torch.from_numpy(~mixed) & ~blank,
         }
+
+    def _captions(self, images: Any, others: Any, mixed: Any) -> list[list[tuple[int, int]]]:
+        """Four blocks of captions, named by photograph and number."""
+        near = [self._similar(int(i)) for i in images]
+        third = [
+            int(other) if both else self._similar(int(i))
+            for i, other, both in zip(images, others, mixed, strict=True)
+        ]
+        any_other = [self._other(int(i)) for i in images]
+        return [
+            list(zip(some, self._any_caption(some).tolist(), strict=True))
+            for some in (images.tolist(), near, third, any_other)
+        ]
 
     def _mixture(self, images: Any, others: Any, count: int) -> tuple[Tensor, Tensor]:
         """Which photograph each region is of, and which of its regions it is ``[images, kept]``."""
@@ -125,6 +126,21 @@ class LookingBatches(Batches):
         which = np.where(first, images[:, None], others[:, None])
         at = np.stack([self.draw.permutation(count)[:kept] for _ in images])
         return torch.from_numpy(which), torch.from_numpy(at)
+
+
+def _shifts(texts: list[tuple[int, ...]], fits: list[Tensor], blank: Tensor) -> Tensor:
+    """How far each piece of each text is to be moved; marks as the text is, blank not at all.
+
+    Texts come in blocks, fits set after set.
+    """
+    sets = len(blank)
+    out = torch.zeros(len(texts), max(map(len, texts)))
+    for row, text in enumerate(texts):
+        block, of = divmod(row, sets)
+        if not blank[of]:
+            mine = fits[of * (len(texts) // sets) + block][: len(text) - 2]
+            out[row, : len(text)] = shift(F.pad(mine, (1, 1), value=float(mine.mean())))
+    return out
 
 
 class LookingTrainer(VilbertTrainer):
