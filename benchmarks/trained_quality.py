@@ -64,7 +64,7 @@ def vilbert(folder, store, captions, splits):
 def grades(scores):
     """tau-c of scores with how near the photograph is that the caption belongs to."""
     wanted = np.tile(np.arange(scores.shape[1], 0, -1), len(scores))
-    return kendalltau(scores.flatten(), wanted, variant="c").statistic
+    return float(kendalltau(scores.flatten(), wanted, variant="c").statistic)
 
 
 def main() -> None:
