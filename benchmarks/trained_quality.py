@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 from captious.evidence.region_formats import open_regions
 from captious.models import scan as scan_model
 from captious.models.image_text import WordPieces
-from captious.models.train import scan_run, vilbert_run
+from captious.models.train import scan_run, vilbert_judge, vilbert_run
 from captious.models.train.scan import Whitening, nearest
 from captious.models.train.vilbert import COMPACT
 from captious.models.train.vilbert_batches import VilbertData, VilbertOptions
@@ -52,13 +52,19 @@ def vilbert(folder, store, captions, splits):
     heads = Heads(model.config)
     heads.load_state_dict(state["heads"])
     model.eval(), heads.eval()
-    judge = vilbert_run.DevJudge(data, pieces.masking()[1], len(texts))
+    judge = vilbert_judge.DevJudge(data, pieces.masking()[1], len(texts))
+
+    def vectors(some):
+        return scan_run.sentence_vectors("minilm", some)
+
+    machine = vilbert_judge.MachineJudge(texts, near, pieces, vectors, len(texts))
     graded = {}
-    for name, seen in (("image", data), ("blank", vilbert_run.blinded(data))):
+    for name, seen in (("image", data), ("blank", vilbert_judge.blinded(data))):
+        graded[f"machine_{name}"] = machine.scores(model, seen)
         scores = judge.scores(model, seen)
         graded[f"grades_4_{name}"] = grades(scores)
         graded[f"grades_3_{name}"] = grades(scores[:, 1:])  # captions of other photographs
-    return {**judge(model, heads), **graded, **vilbert_run.recalls(model, heads, data, 100)}
+    return {**judge(model, heads), **graded, **vilbert_judge.recalls(model, heads, data, 100)}
 
 
 def grades(scores):

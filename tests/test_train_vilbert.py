@@ -17,6 +17,8 @@ from captious.evidence.region_formats import open_regions  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
 from captious.models import scan  # noqa: E402
+from captious.models.image_text import WordPieces  # noqa: E402
+from captious.models.train.machine_captions import _TEMPLATES, machine_captions  # noqa: E402
 from captious.models.train.scan import Whitening  # noqa: E402
 from captious.models.train.scan_run import Sources  # noqa: E402
 from captious.models.train.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
@@ -26,11 +28,18 @@ from captious.models.train.vilbert_batches import (  # noqa: E402
     VilbertOptions,
     Vocabulary,
 )
+from captious.models.train.vilbert_judge import (  # noqa: E402
+    DevJudge,
+    MachineJudge,
+    pairs_of,
+    recalls,
+)
 from captious.models.train.vilbert_looking import (  # noqa: E402
     LOOK,
     LookingBatches,
     LookingTrainer,
     looking_loss,
+    seeing_loss,
     shift,
 )
 from captious.models.train.vilbert_objectives import (  # noqa: E402
@@ -40,8 +49,8 @@ from captious.models.train.vilbert_objectives import (  # noqa: E402
     sharpen,
     token_f,
 )
-from captious.models.train.vilbert_run import DevJudge, recalls, train  # noqa: E402
-from captious.models.train.vilbert_teacher import LookingTeacher  # noqa: E402
+from captious.models.train.vilbert_run import train  # noqa: E402
+from captious.models.train.vilbert_teacher import Found, LookingTeacher  # noqa: E402
 from captious.models.vilbert import Vilbert  # noqa: E402
 from captious.models.vilbert_config import VilbertConfig  # noqa: E402
 from captious.models.vilbert_heads import Heads  # noqa: E402
@@ -370,23 +379,29 @@ def test_a_teacher_that_looks_compares_with_random_captions_and_their_words(tmp_
                     ) / usual.std()
                     word = ((states[0, 2] @ regions[0].T).max() - single.mean()) / single.std()
                     wanted = torch.full((4 - 2 * k,), float(whole + word) / 2)
-                    assert torch.allclose(value, wanted, atol=0.02)
+                    assert torch.allclose(value.fits, wanted, atol=0.02)
+                    dots = value.dots[1]
+                    assert torch.allclose(dots, states[0, 2] @ regions[0].T, atol=0.01)
+                    assert (
+                        value.dots.isnan().all(1).tolist()
+                        == [True, False, False, True][: 4 - 2 * k]
+                    )
     # Pieces that name nothing get the mean of those that do; without any, the caption's value.
     spelled[0][0] = ["dog", "cat", "here", "a"]
     texts[0][0] = "dog cat here a"
     teacher = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here"})
-    dog, cat, *rest = teacher(teacher.regions[0][:1].float(), [[(0, 0)]])[0].tolist()
+    dog, cat, *rest = teacher(teacher.regions[0][:1].float(), [[(0, 0)]])[0].fits.tolist()
     assert rest == pytest.approx([(dog + cat) / 2] * 2, abs=1e-5)
     none = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here", "dog", "cat"})
-    assert len(set(none(none.regions[0][:1].float(), [[(0, 0)]])[0].tolist())) == 1
+    assert len(set(none(none.regions[0][:1].float(), [[(0, 0)]])[0].fits.tolist())) == 1
 
 
 def test_words_that_fit_are_to_be_moved_and_others_are_not():
     still = torch.nn.functional.normalize(torch.randn(2, 3, 16), dim=-1)
     u = torch.nn.functional.normalize(torch.randn(16), dim=0)
     mask = torch.tensor([[True, True, False], [True, True, True]])
-    assert shift(torch.tensor([-9.0, 0, 1.5, 3, 9])).tolist() == pytest.approx(
-        [-1.6, -1, 0, 1, 1.6]
+    assert shift(torch.tensor([-9.0, 0, 0.75, 3, 9])).tolist() == pytest.approx(
+        [-1.6, -0.5, 0, 1.5, 2]
     )
     far = torch.tensor([[0.0, 0.0, 7.0], [1.0, 0.5, 0.0]])
     right = still + 0.5 * far[..., None] * u
@@ -403,6 +418,23 @@ def test_words_that_fit_are_to_be_moved_and_others_are_not():
     assert cosine(1, 0) > cosine(1, -1) + 0.1
 
 
+def test_the_first_heads_are_to_see_what_the_teacher_sees():
+    words, regions = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    dots = words @ regions.mT
+    dots[0, 0] = torch.nan
+    whole = torch.randn(2, 1, 8)
+    query = torch.cat([20 * words, torch.randn(2, 3, 4)], 2)  # two heads of four
+    key = torch.cat([whole, torch.cat([regions, torch.randn(2, 5, 4)], 2)], 1)
+    assert float(seeing_loss(query, key, dots, 2)) == pytest.approx(0, abs=1e-9)
+    # a head that sees nothing has an error as large as the teacher's dot products themselves
+    there = dots[~dots.isnan()]
+    nothing = float(seeing_loss(0 * query, key, dots, 2))
+    assert nothing == pytest.approx(
+        float(there.square().mean() / there.var(correction=0)), rel=1e-5
+    )
+    assert float(seeing_loss(query, key, torch.full_like(dots, torch.nan), 2)) == 0
+
+
 class Looks:
     """A teacher of the toy world: a caption fits as much of a set of regions as is of its kind."""
 
@@ -412,11 +444,13 @@ class Looks:
         self.kinds = kinds
 
     def __call__(self, regions, texts):
-        return [
-            torch.tensor([1.5 + 1.5 * float((mine == i % self.kinds).float().mean()), 1.5])
-            for mine, some in zip(regions, texts, strict=True)
-            for i, _ in some
-        ]
+        out = []
+        for mine, some in zip(regions, texts, strict=True):
+            for i, _ in some:
+                same = (mine == i % self.kinds).float().flatten()
+                fits = torch.tensor([1.5 + 1.5 * float(same.mean()), 1.5])
+                out.append(Found(fits, torch.stack([same, torch.full_like(same, torch.nan)])))
+        return out
 
 
 def test_sets_of_regions_are_mixed_and_the_teacher_is_asked_about_them():
@@ -438,7 +472,11 @@ def test_sets_of_regions_are_mixed_and_the_teacher_is_asked_about_them():
     share = (kind[None] == named[:, :, None]).float().mean(2).flatten()
     wanted = torch.stack([share / 2, share, torch.zeros_like(share), share / 2], 1)
     there = ~blank.repeat(4)
-    assert torch.allclose(batch["far"][there], wanted[there], atol=1e-6)
+    assert torch.allclose(batch["far"][there], wanted[there] + 0.5, atol=1e-6)
+    there = (kind.repeat(4, 1) == named.flatten()[:, None]) & ~blank.repeat(4)[:, None]
+    assert torch.equal(batch["dots"][:, 1] == 1, there)
+    assert batch["dots"][:, [0, 2, 3]].isnan().all()
+    assert torch.equal(batch["dots"][:, 1].isnan().all(1), blank.repeat(4))
     mean = batch["features"][:, 1:].mean(1)
     assert torch.allclose(batch["features"][:, 0], mean, atol=1e-6)
     data.looking.regions = [one[:, :2] for one in data.looking.regions]
@@ -451,6 +489,7 @@ def lookers(tmp_path: Path, before: int, **asked):
     data = replace(toy(), mirrored=(toy().features, toy().boxes), looking=Looks(toy()))
     first = replace(OPTIONS, steps=before, validate=before)
     VilbertTrainer(SMALL, data, PIECES, first, tmp_path / "first").run(judge)
+    asked = {"align_steps": 20, **asked}
     options = replace(LOOK, images=16, longest=8, learning_rate=1e-2, average=0.9, **asked)
 
     def fresh(name: str) -> LookingTrainer:
@@ -499,7 +538,7 @@ def test_learning_to_look_moves_what_fits(tmp_path):
 def test_learning_to_look_resumes_exactly(tmp_path):
     fresh = lookers(tmp_path, 4, steps=8, validate=4)
     whole = fresh("whole")
-    assert set(whole.losses(whole.batches())) == {"looking", "matching"}
+    assert set(whole.losses(whole.batches())) == {"looking", "seeing", "matching"}
     whole = fresh("whole")
     whole.run(judge)
     fresh("parts").run(judge, stop_after=4)
@@ -539,6 +578,7 @@ def test_what_is_chosen_is_the_average(tmp_path):
 
 
 def test_learning_to_look_by_command(tmp_path, capsys):
+    pytest.importorskip("spacy")
     from captious import cli
 
     sources = files(tmp_path)
@@ -577,3 +617,52 @@ def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
     given = CaptionSet.build(["a dog here"], [["one dog", "a cat"]], images=["0.jpg"])
     metric.prepare(given)
     assert np.isfinite(metric.stats(given, None).rows).all()
+
+
+def test_machine_captions_are_templates_of_people_s_words():
+    pytest.importorskip("spacy")
+    captions = [
+        ["A brown dog is chasing a red ball .", "A dog runs in the snow ."],
+        ["Two women are sitting on a bench .", "Women on a wooden bench near a lake ."],
+        ["Hm .", "Ah !"],
+    ]
+    made = machine_captions(captions, 3, seed=1)
+    assert [len(one) for one in made] == [3, 3, 0]  # nothing is named in the last
+    assert made == machine_captions(captions, 3, seed=1)
+    assert made != machine_captions(captions, 3, seed=2)
+    words = {"dog", "ball", "snow", "brown", "red", "chasing", "standing"}
+    templates = {word for one in _TEMPLATES for word in one.split()}
+    for one in made[0]:
+        assert set(one.split()) <= words | templates
+        assert words & set(one.split())
+
+
+WORLD = [
+    (thing, place)
+    for thing in ("dog", "boat", "horse", "child", "bird", "truck")
+    for place in ("beach", "street", "field", "table")
+]
+
+
+def test_machine_captions_are_judged_by_the_references_that_f_does_not_see():
+    pytest.importorskip("spacy")
+    captions = [[f"a {w} on the {p}", f"one {w} at a {p}", f"the {w}"] for w, p in WORLD]
+    near = torch.stack([(torch.arange(1, 21) + i) % len(WORLD) for i in range(len(WORLD))])
+    pieces = WordPieces(None, 30522)
+
+    def vectors(texts):
+        """Bags of the world's words."""
+        names = sorted({word for pair in WORLD for word in pair})
+        bags = [[[float(n in t.split()) for n in names] for t in some] for some in texts]
+        return torch.nn.functional.normalize(torch.tensor(bags) + 1e-3, dim=-1)
+
+    judge = MachineJudge(captions, near, pieces, vectors, images=12)
+    assert len(judge.rows) == len(judge.texts) == 12
+    assert judge.oracle.shape == (12, 4, 3)
+    same = {
+        text: torch.nn.functional.one_hot(torch.tensor(text), 30522).float()
+        for _, text in pairs_of(judge.rows)
+    }
+    words = judge.agreement([same[text] for _, text in pairs_of(judge.rows)])
+    noise = judge.agreement([torch.randn(len(t), 8) for _, t in pairs_of(judge.rows)])
+    assert words > 0.7 > noise

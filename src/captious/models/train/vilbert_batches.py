@@ -37,6 +37,7 @@ class VilbertOptions:
     preference: float = 1.0
     contribution: float = 0.5
     looking: float = 1.0
+    seeing: float = 0.5
     moved: float = 0.25
     mixed: float = 0.5
     dropout: float = 0.1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,27 +27,32 @@ from torch.nn import functional as F
 from captious.errors import InputError, UsageError
 from captious.models.train.vilbert import VilbertTrainer
 from captious.models.train.vilbert_batches import Batches, VilbertOptions, padded
-from captious.models.vilbert import Vilbert
+from captious.models.vilbert import CoAttention, Vilbert
 from captious.models.vilbert_heads import MATCH
+from captious.progress import track
 
 LOOK = VilbertOptions(
-    steps=1000, align_steps=0, learning_rate=5e-4, text_rate=1e-4, warmup=40, left_out=1 / 3,
+    steps=1000, align_steps=300, learning_rate=5e-4, text_rate=1e-4, warmup=40, left_out=1 / 3,
     matching=0.2, dropout=0.0, average=0.985, validate=100,
 )  # fmt: skip
 """Slower text, no dropout but that of features, averaged weights."""
 
-_MIDDLE, _UNIT, _MOST = 1.5, 1.5, 1.6  # deviations above random captions; the largest shift
+_SHARP = 10.0  # a dot product of 1 in the softmax of the attention
+_MIDDLE, _UNIT = 0.75, 1.5  # deviations above random captions
+_LEAST, _MOST = -1.6, 2.0  # shifts
 
 
 def shift(fit: Tensor) -> Tensor:
-    """How far words are moved: 1 for a photograph's own, -1 for random ones, about."""
-    return ((fit - _MIDDLE) / _UNIT).clamp(-_MOST, _MOST)
+    """How far words are moved: 1.5 for a photograph's own, -0.5 for random ones, about."""
+    return ((fit - _MIDDLE) / _UNIT).clamp(_LEAST, _MOST)
 
 
 def looking_loss(
     states: Tensor, mask: Tensor, still: Tensor, direction: Tensor, far: Tensor, moved: float
 ) -> Tensor:
     """How far states are from where they should be, in units of the shift, squared.
+
+    Single words, and how far captions are moved on the whole.
 
     Args:
         states: text states ``[b, n, d]`` in front of photographs.
@@ -58,8 +63,29 @@ def looking_loss(
         moved: length of a shift of 1.
     """
     wanted = F.normalize(still + moved * far[..., None] * direction, dim=-1)
-    error = (F.normalize(states, dim=-1) - wanted).square().sum(-1) / moved**2
-    return (error * mask).sum() / mask.sum()
+    wrong = (F.normalize(states, dim=-1) - wanted) / moved
+    words = (wrong.square().sum(-1) * mask).sum() / mask.sum()
+    captions = ((wrong @ direction) * mask).sum(-1) / mask.sum(-1)
+    return words + captions.square().mean()
+
+
+def seeing_loss(query: Tensor, key: Tensor, dots: Tensor, heads: int) -> Tensor:
+    """How much of the teacher's dot products the first half of the heads does not see.
+
+    Args:
+        query: of words ``[b, n, d]``.
+        key: of the whole photograph and its regions ``[b, 1 + r, d]``.
+        dots: the teacher's ``[b, n, r]``, nan where it has none.
+        heads: of the attention.
+    """
+    q, k = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (query, key[:, 1:]))
+    half = max(1, heads // 2)
+    found = q[:, :half] @ k[:, :half].mT / q.shape[-1] ** 0.5 / _SHARP
+    there = ~dots.isnan()
+    if not there.any():
+        return found.new_zeros(())
+    error = (found - dots.nan_to_num()[:, None]).square().mean(1)[there]
+    return error.mean() / dots[there].var(correction=0).clamp(min=1e-6)
 
 
 class LookingBatches(Batches):
@@ -101,7 +127,8 @@ class LookingBatches(Batches):
             "ids": torch.from_numpy(padded(texts)),
             "features": shown,
             "boxes": places,
-            "far": _shifts(texts, found, blank),
+            "far": _shifts(texts, [one.fits for one in found], blank),
+            "dots": _dots(texts, [one.dots for one in found], blank),
             "whole": torch.from_numpy(~mixed) & ~blank,
         }
 
@@ -143,6 +170,18 @@ def _shifts(texts: list[tuple[int, ...]], fits: list[Tensor], blank: Tensor) -> 
     return out
 
 
+def _dots(texts: list[tuple[int, ...]], dots: list[Tensor], blank: Tensor) -> Tensor:
+    """The teacher's dot products of each piece with each region; nan where it has none."""
+    sets = len(blank)
+    wide = max(map(len, texts))
+    out = torch.full((len(texts), wide, dots[0].shape[1]), torch.nan)
+    for row, text in enumerate(texts):
+        block, of = divmod(row, sets)
+        if not blank[of]:
+            out[row, 1 : len(text) - 1] = dots[of * (len(texts) // sets) + block][: len(text) - 2]
+    return out
+
+
 class LookingTrainer(VilbertTrainer):
     """The run of this stage; it has to begin with the best weights of another."""
 
@@ -157,6 +196,13 @@ class LookingTrainer(VilbertTrainer):
         self.direction = F.normalize(torch.randn(self.config.hidden_size, generator=draw), dim=0)
         self.before: Vilbert | None = None
         self._still: dict[tuple[int, ...], Tensor] = {}
+        self._projected: list[tuple[list[Tensor], list[Tensor]]] = []
+        for module in self.model.encoder.c_layer:
+            both: tuple[list[Tensor], list[Tensor]] = [], []
+            own = cast(CoAttention, module).biattention
+            for layer, some in zip((own.query2, own.key1), both, strict=True):
+                layer.register_forward_hook(lambda _, __, out, some=some: some.append(out))
+            self._projected.append(both)
 
     def start_from(self, run: Path) -> None:
         """Begin with the weights of another run, and remember them."""
@@ -189,9 +235,59 @@ class LookingTrainer(VilbertTrainer):
         states = nn.utils.rnn.pad_sequence(mine, batch_first=True)
         return F.pad(states, (0, 0, 0, ids.shape[1] - states.shape[1]))
 
+    def align(self) -> None:
+        """Before the first step: the first block's queries and keys learn to see as the teacher.
+
+        These steps cost little, because nothing behind the attention is computed. Later blocks
+        begin with the same projections.
+        """
+        o = self.options
+        first, *later = (cast(CoAttention, one) for one in self.model.encoder.c_layer)
+        own = first.biattention
+        modules = (self.model.v_embeddings, own.query2, own.key1)
+        parameters = [p for one in modules for p in one.parameters()]
+        optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
+        self.train()
+        for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
+            for group in optimizer.param_groups:
+                left = 1 - step / o.align_steps
+                group["lr"] = 2 * o.learning_rate * min(1.0, (step + 1) / 30, 0.05 + left)
+            batch = self.batches()
+            with torch.no_grad():
+                words = self.alone(batch["ids"])
+            regions = own.key1(self.model.v_embeddings(batch["features"], batch["boxes"]))
+            loss = seeing_loss(
+                own.query2(words), regions.repeat(4, 1, 1), batch["dots"], first.heads
+            )
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+        if o.align_steps:
+            for block in later:
+                block.biattention.query2.load_state_dict(own.query2.state_dict())
+                block.biattention.key1.load_state_dict(own.key1.state_dict())
+            self.average = {n: p.detach().clone() for n, p in self._learning()}
+
+    def _sees(self, texts: list[tuple[Tensor, Tensor, Tensor]], dots: Tensor, many: int) -> Tensor:
+        """The seeing loss of all blocks, from the projections of the last reading."""
+        out = []
+        for queries, keys in self._projected:
+            if len(keys) == 1:  # the first block's: of photographs, not of pairs
+                keys = [keys[0][rows % many] for rows, _, _ in texts]
+            width = dots.shape[1]
+            query = torch.cat([F.pad(one, (0, 0, 0, width - one.shape[1])) for one in queries])
+            order = torch.cat([rows for rows, _, _ in texts])
+            out.append(
+                seeing_loss(query, torch.cat(keys), dots[order], self.config.bi_num_attention_heads)
+            )
+        return torch.stack(out).mean()
+
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Where the words should be, and which captions belong."""
+        """Where the words should be, where they are seen, and which captions belong."""
         ids, many = batch["ids"], len(batch["features"])
+        for one in self._projected:
+            for some in one:
+                some.clear()
         texts = self.texts(ids)
         start = self.model.image_alone(batch["features"], batch["boxes"], None)
         out = self.read(texts, start, ids.shape[1])
@@ -206,4 +302,5 @@ class LookingTrainer(VilbertTrainer):
         )  # fmt: skip
         there = batch["whole"].repeat(4)
         matching = (belongs * there).sum() / there.sum().clamp(min=1)
-        return {"looking": words, "matching": matching}
+        seeing = self._sees(texts, batch["dots"], many)
+        return {"looking": words, "seeing": seeing, "matching": matching}

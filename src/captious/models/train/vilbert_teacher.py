@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,19 @@ from captious.progress import track
 
 _RANDOM = 60
 _AT_ONCE = 50
+
+
+class Found(NamedTuple):
+    """What a grounding model finds of a caption in a set of regions.
+
+    Attributes:
+        fits: how well each piece fits, in deviations above random ones ``[pieces]``.
+        dots: of each piece's word with each region ``[pieces, regions]``; nan where a word is none
+            that a region can show.
+    """
+
+    fits: Tensor
+    dots: Tensor
 
 
 class LookingTeacher:
@@ -95,17 +109,17 @@ class LookingTeacher:
             out += [-1 if found is None or word in self.unseen else found] * len(written)
         return torch.tensor(out, dtype=torch.long)
 
-    def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Tensor]:
-        """How well each piece of each text fits its set of regions.
+    def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Found]:
+        """How well each piece of each text fits its set of regions, and where it is.
 
         Args:
             regions: ``[sets, regions, k]``, from :attr:`regions`.
             texts: of each set, named by photograph and number; as many for every set.
 
         Returns:
-            Set after set, text after text, a value per piece: the mean of the caption's and the
-            word's deviation above random ones (own captions have about 3); for pieces that name
-            nothing the caption's mean.
+            Set after set, text after text. How well a piece fits is the mean of the caption's and
+            the word's deviation above random ones (own captions have about 3); for pieces that
+            name nothing the caption's mean.
         """
         out = []
         with torch.inference_mode():
@@ -119,14 +133,15 @@ class LookingTeacher:
                 own = words[mine, : int(count.max())]
                 whole = self.model.similarity(regions[row : row + 1], own, count)[0]
                 whole = (whole - usual[row].mean()) / usual[row].std()
-                best = (own @ regions[row].T).amax(2)
-                best = (best - single[row].mean()) / single[row].std()
-                for text, caption, word in zip(some, whole, best, strict=True):
+                dots = own @ regions[row].T
+                best = (dots.amax(2) - single[row].mean()) / single[row].std()
+                for text, caption, word, where in zip(some, whole, best, dots, strict=True):
                     places = self.places(text)
                     named = places >= 0
                     fits = torch.where(named, word[places], 0.0)
                     mean = fits.sum() / named.sum() if named.any() else caption
-                    out.append(((caption + torch.where(named, fits, mean)) / 2).clone())
+                    fits = (caption + torch.where(named, fits, mean)) / 2
+                    out.append(Found(fits, torch.where(named[:, None], where[places], torch.nan)))
         return out
 
 
