@@ -341,6 +341,13 @@ def test_explanation_with_and_without_the_image(metric):
     np.testing.assert_allclose(attention.sum(1), 1, atol=1e-3)
     assert [word for word, _ in data["words"]] == data["caption_pieces"]
     assert data["boxes"][0] == [0, 0, 1, 1]
+    np.testing.assert_allclose(data["whole"], attention[:, 0], atol=1e-4)  # it has no place
+    for (word, top), share in zip(data["words"], attention, strict=True):
+        assert [i for i, _ in top] == (1 + np.argsort(-share[1:], kind="stable"))[
+            : len(top)
+        ].tolist()
+        assert f"{word:<14} looks at region {top[0][0]} {top[0][1]:.2f}" in told.text
+    assert f"({data['whole'][0]:.2f} whole)" in told.svg
     assert told.svg.startswith("<svg")
     assert told.svg.count("<svg") == told.svg.count("</svg>") == 3
     with pytest.raises(InputError, match="names no image"):

@@ -52,6 +52,7 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
         "raised": _extremes(change, reference, caption, 1),
         "lowered": _extremes(change, reference, caption, -1),
         "words": [],
+        "whole": [],
     }
     data |= _looks(metric, encoder, texts[0], image, sample, layer, caption)
     return Explanation(_text(data, values), data, _svg(data, cosines[best], blind[best]))
@@ -102,12 +103,14 @@ def _looks(
     shown = shares[first : first + text.words].numpy()
     boxes = np.asarray(image.boxes[:, :4], np.float64)
     regions = metric.store()[sample.image]
+    whole = (boxes == [0, 0, 1, 1]).all(1) & encoder.needs_boxes  # says nothing about where
     listed = []
     for word, share in zip(words, shown, strict=True):
-        top = np.argsort(-share, kind="stable")[:_REGIONS]
-        listed.append([word, [[int(i), round(float(share[i]), 4)] for i in top]])
+        top = [i for i in np.argsort(-share, kind="stable").tolist() if not whole[i]][:_REGIONS]
+        listed.append([word, [[i, round(float(share[i]), 4)] for i in top]])
     return {
         "words": listed,
+        "whole": shown[:, whole].sum(1).round(4).tolist(),
         "attention": shown.round(5).tolist(),
         "boxes": boxes.round(4).tolist() if encoder.needs_boxes else None,
         "size": [regions.width, regions.height],
@@ -125,17 +128,11 @@ def _text(data: dict[str, Any], values: Floats) -> str:
     for what in ("raised", "lowered"):
         told = ", ".join(f"{a} ~ {b} {c:+.3f}" for a, b, c in data[what])
         lines.append(f"the image {what}: {told or 'nothing'}")
-    for word, top in data["words"]:
-        told = ", ".join(f"{_region(i, data)} {share:.2f}" for i, share in top)
-        lines.append(f"  {word:<14} looks at {told}")
+    for (word, top), whole in zip(data["words"], data["whole"], strict=True):
+        seen = [f"region {i} {share:.2f}" for i, share in top]
+        seen += [f"the whole image {whole:.2f}"] if whole else []
+        lines.append(f"  {word:<14} looks at {', '.join(seen)}")
     return "\n".join(lines)
-
-
-def _region(number: int, data: dict[str, Any]) -> str:
-    boxes = data.get("boxes")
-    if boxes is not None and boxes[number] == [0, 0, 1, 1]:
-        return "the whole image"
-    return f"region {number}"
 
 
 def _svg(data: dict[str, Any], cosine: Floats, blind: Floats) -> str | None:
@@ -162,7 +159,10 @@ def _svg(data: dict[str, Any], cosine: Floats, blind: Floats) -> str | None:
 
 
 def _thumbnails(data: dict[str, Any], room: int) -> tuple[str, int]:
-    """The photograph once per word, its regions as opaque as the word looks at them."""
+    """The photograph once per word, its regions as opaque as the word looks at them.
+
+    How much of a word's attention goes to the whole photograph is written beside it.
+    """
     if not data["words"] or data["boxes"] is None:
         return "", 0
     width, height = data["size"]
@@ -176,11 +176,16 @@ def _thumbnails(data: dict[str, Any], room: int) -> tuple[str, int]:
     )
     out = [f"<defs>{ground}</defs>"]
     across = max(1, room // (_WIDTH + 10))
-    for at, (word, top) in enumerate(data["words"]):
+    for at, ((word, top), whole) in enumerate(zip(data["words"], data["whole"], strict=True)):
         x, y = at % across * (_WIDTH + 10) + 5, at // across * (tall + 26) + 16
-        out.append(f'<g transform="translate({x},{y})"><text y="-4">{escape(word)}</text>')
+        told = (
+            f"{escape(word)} <tspan fill='#666'>({whole:.2f} whole)</tspan>"
+            if whole
+            else escape(word)
+        )
+        out.append(f'<g transform="translate({x},{y})"><text y="-4">{told}</text>')
         out.append('<use href="#photo"/>')
-        most = max(share for _, share in top) or 1.0
+        most = max((share for _, share in top), default=0.0) or 1.0
         for number, share in top:
             x1, y1, x2, y2 = data["boxes"][number]
             out.append(
