@@ -7,6 +7,8 @@ states of the last block are taught directly: they are to be what they were in f
 photograph before this stage, moved along one fixed direction by how well the teacher finds the
 caption and the word to fit, one way or the other. Words that fit come closer to each other, and F
 rises; those that do not fit go away from them. Nothing moves in front of a blank photograph.
+One number per word teaches attention slowly, so half of the heads of every block also learn the
+teacher's dot product of each word with each region.
 
 The teacher knows its train photographs too well. Half of the photographs shown are therefore
 mixtures of two, and all lack some regions; the teacher is asked about the very regions shown.
@@ -15,7 +17,8 @@ Matching goes on beside, on the photographs that are not mixed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -196,13 +199,6 @@ class LookingTrainer(VilbertTrainer):
         self.direction = F.normalize(torch.randn(self.config.hidden_size, generator=draw), dim=0)
         self.before: Vilbert | None = None
         self._still: dict[tuple[int, ...], Tensor] = {}
-        self._projected: list[tuple[list[Tensor], list[Tensor]]] = []
-        for module in self.model.encoder.c_layer:
-            both: tuple[list[Tensor], list[Tensor]] = [], []
-            own = cast(CoAttention, module).biattention
-            for layer, some in zip((own.query2, own.key1), both, strict=True):
-                layer.register_forward_hook(lambda _, __, out, some=some: some.append(out))
-            self._projected.append(both)
 
     def start_from(self, run: Path) -> None:
         """Begin with the weights of another run, and remember them."""
@@ -268,10 +264,34 @@ class LookingTrainer(VilbertTrainer):
                 block.biattention.key1.load_state_dict(own.key1.state_dict())
             self.average = {n: p.detach().clone() for n, p in self._learning()}
 
-    def _sees(self, texts: list[tuple[Tensor, Tensor, Tensor]], dots: Tensor, many: int) -> Tensor:
-        """The seeing loss of all blocks, from the projections of the last reading."""
+    @contextmanager
+    def _watched(self) -> Iterator[list[tuple[list[Tensor], list[Tensor]]]]:
+        """Of each block, the queries of words and keys of regions that are computed meanwhile."""
+        out: list[tuple[list[Tensor], list[Tensor]]] = []
+        hooks = []
+        for module in self.model.encoder.c_layer:
+            own = cast(CoAttention, module).biattention
+            out.append(([], []))
+            for layer, some in zip((own.query2, own.key1), out[-1], strict=True):
+                hooks.append(
+                    layer.register_forward_hook(lambda _, __, now, some=some: some.append(now))
+                )
+        try:
+            yield out
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _sees(
+        self,
+        projected: list[tuple[list[Tensor], list[Tensor]]],
+        texts: list[tuple[Tensor, Tensor, Tensor]],
+        dots: Tensor,
+        many: int,
+    ) -> Tensor:
+        """The seeing loss of all blocks."""
         out = []
-        for queries, keys in self._projected:
+        for queries, keys in projected:
             if len(keys) == 1:  # the first block's: of photographs, not of pairs
                 keys = [keys[0][rows % many] for rows, _, _ in texts]
             width = dots.shape[1]
@@ -285,12 +305,10 @@ class LookingTrainer(VilbertTrainer):
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Where the words should be, where they are seen, and which captions belong."""
         ids, many = batch["ids"], len(batch["features"])
-        for one in self._projected:
-            for some in one:
-                some.clear()
         texts = self.texts(ids)
-        start = self.model.image_alone(batch["features"], batch["boxes"], None)
-        out = self.read(texts, start, ids.shape[1])
+        with self._watched() as projected:
+            start = self.model.image_alone(batch["features"], batch["boxes"], None)
+            out = self.read(texts, start, ids.shape[1])
         words = looking_loss(
             out.text[-1], ids != 0, self.still(ids), self.direction, batch["far"],
             self.options.moved,
@@ -302,5 +320,5 @@ class LookingTrainer(VilbertTrainer):
         )  # fmt: skip
         there = batch["whole"].repeat(4)
         matching = (belongs * there).sum() / there.sum().clamp(min=1)
-        seeing = self._sees(texts, batch["dots"], many)
+        seeing = self._sees(projected, texts, batch["dots"], many)
         return {"looking": words, "seeing": seeing, "matching": matching}
