@@ -35,12 +35,14 @@ from composites import (
 )
 
 from captious import settings
-from captious.learned import gaming, model_file
+from captious.judgements import protocols
+from captious.learned import model_file
 from captious.learned.composite import GUARDS
-from captious.learned.train import Options
-from captious.meta import protocols
+from captious.meta import gaming
 from captious.meta.evaluate import Evaluation, evaluate
 from captious.meta.scoring import Scores
+from captious.perturb import attacks
+from captious.training.composite import Options
 from captious.types import CaptionSet, Floats
 
 Column = Callable[[str], Floats]
@@ -167,8 +169,8 @@ def table_best(tables: Tables) -> None:
 
 def table_probe(tables: Tables) -> None:
     """Attack every feature and composite: COCO captions for text, Flickr8k for what looks."""
-    print("| metric | captions | " + " | ".join(gaming.ATTACKS) + " | all | one variant |")
-    print("|---" * (len(gaming.ATTACKS) + 4) + "|")
+    print("| metric | captions | " + " | ".join(attacks.ATTACKS) + " | all | one variant |")
+    print("|---" * (len(attacks.ATTACKS) + 4) + "|")
     six = [*SIX, *(f"{n}_guard" for n in SIX)]
     best = [n for n in BEST if place_of(n).is_dir()]
     for plain, names in (("probe", [*PAPER, *GUARDS, *six]), ("plain", [*TEXT, *IMAGE, *best])):
@@ -177,12 +179,12 @@ def table_probe(tables: Tables) -> None:
         if plain == "plain":
             keep = ~first_half(tables.samples(plain).ids)
         mine = keep[made.source]
-        part = gaming.Gamed(made.samples, made.source[mine], made.attack[mine])
+        part = attacks.Gamed(made.samples, made.source[mine], made.attack[mine])
         label = "COCO" if plain == "probe" else "Flickr8k, half B"
         for name, column in columns(tables, names).items():
             after = column("gamed" if plain == "plain" else "probe gamed")[mine]
             rows = {f.attack: f for f in gaming.judge(name, column(plain), after, part)}
-            cells = [f"{100 * rows[a].held:.1f}" for a in (*gaming.ATTACKS, "all")]
+            cells = [f"{100 * rows[a].held:.1f}" for a in (*attacks.ATTACKS, "all")]
             cells.append(f"{100 * rows['all'].held_one:.1f}")
             print(f"| {name} | {rows['all'].captions // 5} {label} | {' | '.join(cells)} |")
 

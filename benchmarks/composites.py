@@ -34,14 +34,17 @@ import pyarrow.parquet as pq
 
 import captious
 from captious import settings
-from captious.learned import features, gaming, model_file, sampling
+from captious.judgements import sets
+from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
+from captious.learned import features, model_file
 from captious.learned.composite import GUARDS
 from captious.learned.model_file import Model
-from captious.learned.train import Data, Judged, Options, Trained, fit
-from captious.meta import agreement, sets
+from captious.meta import agreement, gaming
 from captious.meta.evaluate import mean_rating
-from captious.meta.judgements import JudgementSet, Pairs, Ratings
 from captious.metrics.scan import Scan
+from captious.perturb import attacks
+from captious.training import sampling
+from captious.training.composite import Data, Judged, Options, Trained, fit
 from captious.types import CaptionSet, Floats
 
 TARGET = Path(captious.__file__).parent / "weights/composites"
@@ -200,9 +203,9 @@ class Tables:
         return coco_examples(self.where.data, self.images)[test]
 
     @lru_cache(maxsize=4)  # noqa: B019
-    def attack(self, what: str) -> gaming.Gamed:
+    def attack(self, what: str) -> attacks.Gamed:
         """Gamed versions of a set."""
-        return gaming.gamed(self.samples(what.removesuffix("gamed").strip() or "plain"), seed=5)
+        return attacks.gamed(self.samples(what.removesuffix("gamed").strip() or "plain"), seed=5)
 
     def regions(self, what: str) -> Path:
         """Where the image features of a set lie."""
@@ -280,7 +283,7 @@ def under_attack(
     made = tables.attack(name)
     before, after = tables.scores(plain, model), tables.scores(name, model)
     mine = np.ones(len(after), bool) if keep is None else keep[made.source]
-    part = gaming.Gamed(made.samples, made.source[mine], made.attack[mine])
+    part = attacks.Gamed(made.samples, made.source[mine], made.attack[mine])
     return gaming.judge("", before, after[mine], part)
 
 

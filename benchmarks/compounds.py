@@ -21,8 +21,8 @@ import torch
 from captious import assets
 from captious.evidence.region_formats import open_regions
 from captious.models import scan
-from captious.models.train.scan_run import Sources, gather, pad, read_captions
 from captious.text import treebank
+from captious.training.scan_run import Sources, gather, pad, read_captions
 
 
 def parts_of(words: scan.Vocabulary) -> dict[str, list[str]]:

@@ -17,8 +17,8 @@ from collections import defaultdict
 import numpy as np
 
 from captious.models import lm
-from captious.models.train.lm import coco_captions
 from captious.text import tokenizers
+from captious.training.lm import coco_captions
 
 
 class KneserNey:

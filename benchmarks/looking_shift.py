@@ -23,11 +23,11 @@ from captious import assets
 from captious.evidence.region_formats import open_regions
 from captious.metrics.scan import FUNCTION_WORDS
 from captious.models.image_text import WordPieces
-from captious.models.train import scan_run, vilbert_judge
-from captious.models.train.scan import nearest
-from captious.models.train.vilbert_batches import VilbertData
-from captious.models.train.vilbert_teacher import LookingTeacher
 from captious.models.vilbert_load import load_vilbert
+from captious.training import scan_run, vilbert_judge
+from captious.training.scan import nearest
+from captious.training.vilbert_batches import VilbertData
+from captious.training.vilbert_teacher import LookingTeacher
 
 MIDDLES, LENGTHS, UNIT, LEAST, MOST = (1.5, 1.0, 0.75, 0.5, 0.0), (0.2, 0.25, 0.35), 1.5, -1.6, 2.0
 

@@ -25,11 +25,13 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from captious import registry
-from captious.meta import agreement, protocols, sets, significance
-from captious.meta.analyses import usable
+from captious.judgements import protocols, sets
+from captious.meta import agreement
 from captious.meta.evaluate import evaluate
 from captious.meta.scoring import Scorer
 from captious.metrics.base import Need
+from captious.papers.analyses import usable
+from captious.statistics import bootstrap, significance
 
 LOOP = 20
 DRAWS = 1000
@@ -55,7 +57,7 @@ def main() -> None:
         found = evaluate(judged, protocols.get("flickr8k-expert/tau-c-pooled"), scorer)
         print(sum(not r.reason for r in found.results))
         return
-    bootstrap(judged.without_own())
+    bootstrap_speed(judged.without_own())
     print(f"\nFlickr8k-Expert, all text metrics: {', '.join(specs)}")
     command = [sys.executable, __file__, "--data", str(args.data), "--table"]
     for state in ("first run", "warm caches"):
@@ -75,12 +77,12 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def bootstrap(judged) -> None:
+def bootstrap_speed(judged) -> None:
     scores = Scorer(["rouge_l"], store=False)(judged.samples)["rouge_l"].values
     rows, y = judged.judged.rows, judged.judged.values
     units, size = agreement.unit_numbers(judged.units)
     data = significance.Observations(scores[rows], y, units[rows], size)
-    weights = significance.draws(size, DRAWS, 1)
+    weights = bootstrap.all_draws(size, DRAWS, 1)
     for measure in ("tau-b", "tau-c"):
         started = time.perf_counter()
         ours = significance.resampled(measure, data, weights)

@@ -20,12 +20,12 @@ from scipy.stats import kendalltau
 from captious.evidence.region_formats import open_regions
 from captious.models import scan as scan_model
 from captious.models.image_text import WordPieces
-from captious.models.train import scan_run, vilbert_judge, vilbert_run
-from captious.models.train.scan import Whitening, nearest
-from captious.models.train.vilbert import COMPACT
-from captious.models.train.vilbert_batches import VilbertData, VilbertOptions
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_heads import Heads
+from captious.training import scan_run, vilbert_judge, vilbert_run
+from captious.training.scan import Whitening, nearest
+from captious.training.vilbert import COMPACT
+from captious.training.vilbert_batches import VilbertData, VilbertOptions
 
 
 def scan(folder, store, captions, splits):

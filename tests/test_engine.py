@@ -10,13 +10,14 @@ import pytest
 
 import captious
 from captious import settings
-from captious.engine import bootstrap
-from captious.engine.compare import _correct, compare
+from captious.engine.compare import compare
 from captious.engine.run import run
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.metrics.base import Stats
 from captious.metrics.bleu import Bleu
 from captious.metrics.rouge_l import RougeL
+from captious.statistics import bootstrap
+from captious.statistics.corrections import corrected
 from captious.types import CaptionSet
 
 WORDS = "a the dog cat man runs sits on red bus street park green ball small big".split()
@@ -233,9 +234,9 @@ def test_compare_needs_the_same_samples():
 
 def test_holm_and_bh():
     p = np.array([0.01, 0.04, 0.03, 0.005])
-    np.testing.assert_allclose(_correct(p, "holm"), [0.03, 0.06, 0.06, 0.02])
-    assert (_correct(p, "bh") <= _correct(p, "holm")).all()
-    np.testing.assert_array_equal(_correct(p, "none"), p)
+    np.testing.assert_allclose(corrected(p, "holm"), [0.03, 0.06, 0.06, 0.02])
+    assert (corrected(p, "bh") <= corrected(p, "holm")).all()
+    np.testing.assert_array_equal(corrected(p, "none"), p)
 
 
 def test_callable_metric():

@@ -11,9 +11,10 @@ import pytest
 from captious import api, registry, settings
 from captious.engine.run import run
 from captious.errors import InputError, MissingAsset, UsageError
-from captious.learned import contributions, features, model_file, sampling, train
+from captious.learned import contributions, features, model_file
 from captious.learned.composite import Composite, EvalMs
 from captious.metrics.bleu import Bleu
+from captious.training import composite, sampling
 from captious.types import CaptionSet, Sample
 
 INPUTS = "bleu_1,rouge_l"
@@ -42,22 +43,22 @@ MACHINE = {
 }
 
 
-def toy(rows: int = 400, seed: int = 0, noise: float = 0.2) -> train.Data:
+def toy(rows: int = 400, seed: int = 0, noise: float = 0.2) -> composite.Data:
     """Two informative features."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, rows).astype(float)
     values = label[:, None] * np.array([0.5, 0.3]) + rng.normal(scale=noise, size=(rows, 2))
     images = np.array([str(i // 4) for i in range(rows)], dtype=object)
-    return train.Data(values, label, images)
+    return composite.Data(values, label, images)
 
 
 def fitted(**changes):
-    options = train.Options(**{"hidden": (8,), "rate": 0.02, "epochs": 30, "accuracy": 0.55}
+    options = composite.Options(**{"hidden": (8,), "rate": 0.02, "epochs": 30, "accuracy": 0.55}
                             | changes)  # fmt: skip
     data = toy()
-    judged = train.Judged(data.values, data.target)
+    judged = composite.Judged(data.values, data.target)
     inputs = features.parse_inputs(INPUTS)
-    return train.fit(data, inputs, [{}, {}], options, judged)
+    return composite.fit(data, inputs, [{}, {}], options, judged)
 
 
 # -- drawing -----------------------------------------------------------------------------------
@@ -99,7 +100,13 @@ def test_draw_repeats_with_its_seed():
         (HUMAN, {}, HUMAN, sampling.Draw(other=0, gamed=0), "one class only"),
         (HUMAN, {"s": {"x": "a dog"}}, HUMAN, sampling.Draw(), "do the ids agree"),
         (HUMAN, MACHINE, {"z": ["a", "b"]}, sampling.Draw(), "do the ids agree"),
-        ({"0": ["a dog"]}, MACHINE, {"0": ["a dog"]}, sampling.Draw(), "fewer than two different"),
+        (
+            {"0": ["a dog"]},
+            MACHINE,
+            {"0": ["a dog"]},
+            sampling.Draw(),
+            "fewer than two different",
+        ),
     ],
 )
 def test_draw_refuses(human, machine, refs, how, said):
@@ -127,11 +134,11 @@ def test_untrained_epoch_cannot_win():
     """Labels that say nothing: tau with the judgements is fine, and still no epoch may win."""
     data = toy()
     noise = np.random.default_rng(1).permutation(data.target)
-    blind = train.Data(data.values, noise, data.images)
-    judged = train.Judged(data.values, data.values[:, 0])
-    options = train.Options(hidden=(8,), epochs=8, accuracy=0.7)
+    blind = composite.Data(data.values, noise, data.images)
+    judged = composite.Judged(data.values, data.values[:, 0])
+    options = composite.Options(hidden=(8,), epochs=8, accuracy=0.7)
     with pytest.raises(InputError, match="no epoch may win"):
-        train.fit(blind, features.parse_inputs(INPUTS), [{}, {}], options, judged)
+        composite.fit(blind, features.parse_inputs(INPUTS), [{}, {}], options, judged)
 
 
 @pytest.mark.parametrize("objective", ["rate", "rank"])
@@ -142,9 +149,9 @@ def test_ratings_are_learned(objective, hidden):
     good = values @ np.array([0.7, 0.3])
     ratings = np.digitize(good + rng.normal(scale=0.05, size=500), [0.3, 0.5, 0.7]) / 3
     images = np.array([str(i) for i in range(500)], dtype=object)
-    options = train.Options(objective, hidden, 0.05, 60, 250, scale="ranks", patience=0)
-    done = train.fit(
-        train.Data(values, ratings, images), features.parse_inputs(INPUTS), [{}, {}], options
+    options = composite.Options(objective, hidden, 0.05, 60, 250, scale="ranks", patience=0)
+    done = composite.fit(
+        composite.Data(values, ratings, images), features.parse_inputs(INPUTS), [{}, {}], options
     )
     assert np.corrcoef(done.model.logits(values), good)[0, 1] > 0.93
 
@@ -159,8 +166,8 @@ def test_gamed_pairs_teach():
     pairs = {"better": np.arange(300), "worse": 300 + np.arange(300), "extra": spoilt}
     share = {}
     for weight in (0.0, 1.0):
-        options = train.Options("rate", (), 0.05, 40, 300, scale="z", gamed=weight, patience=0)
-        model = train.fit(train.Data(values, target, images, **pairs),
+        options = composite.Options("rate", (), 0.05, 40, 300, scale="z", gamed=weight, patience=0)
+        model = composite.fit(composite.Data(values, target, images, **pairs),
                           features.parse_inputs(INPUTS), [{}, {}], options).model  # fmt: skip
         share[weight] = (model.logits(values) > model.logits(spoilt) + 0.1).mean()
     assert share[1.0] == 1.0
@@ -170,12 +177,12 @@ def test_gamed_pairs_teach():
 def test_bad_training_data_is_refused():
     inputs = features.parse_inputs(INPUTS)
     good = toy()
-    options = train.Options(hidden=(4,), epochs=2)
+    options = composite.Options(hidden=(4,), epochs=2)
 
     def refuses(said, options=options, **changes):
         parts = {"values": good.values, "target": good.target, "images": good.images} | changes
         with pytest.raises(InputError, match=said):
-            train.fit(train.Data(**parts), inputs, [{}, {}], options)
+            composite.fit(composite.Data(**parts), inputs, [{}, {}], options)
 
     hole = good.values.copy()
     hole[7, 1] = np.nan
@@ -184,11 +191,11 @@ def test_bad_training_data_is_refused():
     refuses("too few", values=good.values[:9], target=good.target[:9], images=good.images[:9])
     refuses("2 inputs are named: bleu_1, rouge_l", values=good.values[:, :1])
     refuses("labels of a classifier are 0 and 1", target=good.target * 3)
-    refuses("all ratings are equal", train.Options("rate"), target=np.full(400, 0.5))
-    refuses("brought to 0..1", train.Options("rank"), target=good.target * 4)
-    refuses("loss is not finite", train.Options(hidden=(4,), rate=1e30, epochs=9, accuracy=2.0))
+    refuses("all ratings are equal", composite.Options("rate"), target=np.full(400, 0.5))
+    refuses("brought to 0..1", composite.Options("rank"), target=good.target * 4)
+    refuses("loss is not finite", composite.Options(hidden=(4,), rate=1e30, epochs=9, accuracy=2.0))
     with pytest.raises(UsageError, match="objective is one of"):
-        train.Options("guess")
+        composite.Options("guess")
 
 
 def test_kept_features_are_read_while_the_signature_is_the_same(cache, monkeypatch):

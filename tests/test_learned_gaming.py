@@ -10,17 +10,19 @@ import pytest
 from captious import assets, cli, registry, settings
 from captious.engine.run import run
 from captious.errors import CaptiousError, InputError, UsageError
-from captious.learned import gaming, model_file
+from captious.learned import model_file
+from captious.meta import gaming
+from captious.perturb import attacks
 from captious.types import CaptionSet
 from test_learned import HUMAN, MACHINE
 
 CAPTION = "A brown dog runs in the snow."
 
 
-@pytest.mark.parametrize("attack", gaming.ATTACKS)
+@pytest.mark.parametrize("attack", attacks.ATTACKS)
 def test_attacks_spoil(attack):
-    kit = gaming.Material.of(["a man rides a horse"] * 3 + ["two cats"])
-    made = gaming.spoil(CAPTION, attack, np.random.default_rng(0), kit, 3)
+    kit = attacks.Material.of(["a man rides a horse"] * 3 + ["two cats"])
+    made = attacks.spoil(CAPTION, attack, np.random.default_rng(0), kit, 3)
     assert len(made) == len(set(made)) == 3
     assert all(m.lower() != "a brown dog runs in the snow" for m in made)
     words = set("a brown dog runs in the snow".split())
@@ -34,23 +36,23 @@ def test_attacks_spoil(attack):
 
 
 def test_frequent_captions_come_from_the_set():
-    kit = gaming.Material.of(["a man rides a horse", "A man rides a horse .", "two cats"])
+    kit = attacks.Material.of(["a man rides a horse", "A man rides a horse .", "two cats"])
     assert kit.frequent[0] == "a man rides a horse"
     assert "two cats" not in kit.frequent
 
 
 def test_nothing_to_spoil():
     rng = np.random.default_rng(0)
-    assert gaming.spoil("...", "shuffle", rng, gaming.Material()) == []
-    assert gaming.spoil("dogs", "shuffle", rng, gaming.Material()) == []
+    assert attacks.spoil("...", "shuffle", rng, attacks.Material()) == []
+    assert attacks.spoil("dogs", "shuffle", rng, attacks.Material()) == []
     with pytest.raises(UsageError, match=r"no attack is called 'shufle'. Did you mean 'shuffle'"):
-        gaming.spoil("a dog", "shufle", rng, gaming.Material())
+        attacks.spoil("a dog", "shufle", rng, attacks.Material())
     with pytest.raises(InputError, match="no caption holds a word"):
-        gaming.gamed(CaptionSet.build(["..."], [["a dog"]]))
+        attacks.gamed(CaptionSet.build(["..."], [["a dog"]]))
 
 
 def test_judge_takes_the_best_variant():
-    made = gaming.Gamed(CaptionSet.build(["x"] * 4), np.array([0, 0, 1, 1]),
+    made = attacks.Gamed(CaptionSet.build(["x"] * 4), np.array([0, 0, 1, 1]),
                         np.array(["shuffle"] * 4, dtype=object))  # fmt: skip
     found = gaming.judge("m", np.array([0.5, 0.5]), np.array([0.1, 0.4, 0.2, 0.5]), made)
     one, total = found
@@ -122,7 +124,7 @@ def test_command_line_trains_scores_and_probes(files, cache, capsys):
          f"composite(model='{where}')", "-f", "json", *base]
     )  # fmt: skip
     assert code == 0
-    assert {r["attack"] for r in json.loads(capsys.readouterr().out)} == {*gaming.ATTACKS, "all"}
+    assert {r["attack"] for r in json.loads(capsys.readouterr().out)} == {*attacks.ATTACKS, "all"}
     code = cli.main(
         ["explain", "-c", "a dog runs", "-R", "a dog runs fast", "-m",
          f"composite(model='{where}')", "--svg", str(files / "why.svg"), *base]
@@ -191,7 +193,8 @@ def test_shipped_numbers_hold(name, shared):
     """Tau-c on the unseen half of Flickr8k-Expert is what the file says."""
     import hashlib
 
-    from captious.meta import agreement, sets
+    from captious.judgements import sets
+    from captious.meta import agreement
 
     judged = sets.load_ratings("flickr8k-expert", shared / "data").without_own()
     even = [hashlib.sha256(u.encode()).digest()[0] % 2 == 0 for u in judged.units.tolist()]

@@ -13,7 +13,7 @@ pytest.importorskip("safetensors")
 import captious  # noqa: E402
 from captious.errors import InputError  # noqa: E402
 from captious.models import lm  # noqa: E402
-from captious.models.train import lm as trainer  # noqa: E402
+from captious.training import lm as trainer  # noqa: E402
 
 TEXTS = [
     f"a {c} {n} {v} on the {p} ."

@@ -11,9 +11,9 @@ from scipy import stats
 
 from captious import cli
 from captious.errors import InputError, UsageError
-from captious.meta import protocols, sets
+from captious.judgements import protocols, sets
+from captious.judgements.judgement_set import Card, JudgementSet, Pairs, Ratings
 from captious.meta.evaluate import evaluate
-from captious.meta.judgements import Card, JudgementSet, Pairs, Ratings
 from captious.meta.scoring import Scorer
 from captious.types import CaptionSet
 

@@ -11,15 +11,18 @@ import pytest
 
 from captious import cli, registry
 from captious.errors import UsageError
-from captious.meta import analyses, diagnostics, papers, protocols, reproduce, robustness
+from captious.judgements import protocols
+from captious.meta import diagnostics, robustness
 from captious.meta.evaluate import evaluate
 from captious.meta.scoring import Scorer
+from captious.papers import analyses, paper_tables, reproduce
+from captious.perturb import edits
 from captious.types import CaptionSet
 
 
 def test_every_printed_row_and_column_has_its_place():
-    for table in papers.TABLES:
-        printed = papers.reported()[table.paper][table.key]
+    for table in paper_tables.TABLES:
+        printed = paper_tables.reported()[table.paper][table.key]
         lost = [row for row in printed if row not in table.rows]
         assert lost in ([], ["Inter-human (cited)"]), (table.paper, table.name)
         keys = {k for row in printed.values() for k in row}
@@ -31,13 +34,13 @@ def test_every_printed_row_and_column_has_its_place():
 
 
 def test_every_table_of_the_papers_is_covered():
-    done = {(t.paper, t.key) for t in papers.TABLES}
+    done = {(t.paper, t.key) for t in paper_tables.TABLES}
     done |= {
         ("bert_tbr", f"table{k}")
         for k in ("1_coco2015_pearson", "2_ablation_pearson", "5_captioners")
     }
     done |= {("tiger", "text_sensitivity_property_accuracy")}
-    for paper, tables in papers.reported().items():
+    for paper, tables in paper_tables.reported().items():
         for key in tables:
             if key.startswith("table") and paper != "_notes" and key != "table4_examples":
                 assert (paper, key) in done, (paper, key)
@@ -45,7 +48,7 @@ def test_every_table_of_the_papers_is_covered():
 
 def test_columns_of_choices_exist():
     """A spec whose metric is registered must give the column that the row names."""
-    for table in papers.TABLES:
+    for table in paper_tables.TABLES:
         for choices in table.rows.values():
             for choice in choices if isinstance(choices, tuple) else ():
                 if choice.spec.partition("(")[0] in registry.names():
@@ -101,20 +104,20 @@ def test_coco_2015(shared):
 def test_changes_do_what_they_say():
     rng = np.random.default_rng(0)
     words = "two young dogs are running with a red ball".split()
-    assert len(robustness.drop(words, rng)) == len(words) - 1
-    assert sorted(robustness.swap(words, rng)) == sorted(words)
-    assert robustness.swap(words, rng) != words
-    assert len(robustness.repeat(words, rng)) == len(words) + 1
-    assert robustness.negate(words, rng)[4] == "not"
-    assert robustness.negate("a dog with a ball".split(), rng)[2] == "without"
-    assert robustness.negate("a dog".split(), rng) is None
-    assert len(robustness.truncate(words, rng)) == 6
+    assert len(edits.drop(words, rng)) == len(words) - 1
+    assert sorted(edits.swap(words, rng)) == sorted(words)
+    assert edits.swap(words, rng) != words
+    assert len(edits.repeat(words, rng)) == len(words) + 1
+    assert edits.negate(words, rng)[4] == "not"
+    assert edits.negate("a dog with a ball".split(), rng)[2] == "without"
+    assert edits.negate("a dog".split(), rng) is None
+    assert len(edits.truncate(words, rng)) == 6
     for kind, listed in (
-        ("colour", robustness.COLOURS),
-        ("number", robustness.NUMBERS),
-        ("action", robustness.ACTIONS),
+        ("colour", edits.COLOURS),
+        ("number", edits.NUMBERS),
+        ("action", edits.ACTIONS),
     ):
-        changed = robustness.KINDS[kind](words, rng)
+        changed = edits.KINDS[kind](words, rng)
         differ = [(a, b) for a, b in zip(words, changed, strict=True) if a != b]
         assert len(differ) == 1
         assert set(differ[0]) <= set(listed)
@@ -122,9 +125,9 @@ def test_changes_do_what_they_say():
 
 @pytest.mark.parametrize(("kind", "same"), [("object, similar", True), ("object, other", False)])
 def test_objects_stay_in_or_leave_their_line(kind, same):
-    line = {w: n for n, group in enumerate(robustness.OBJECTS) for w in group}
+    line = {w: n for n, group in enumerate(edits.OBJECTS) for w in group}
     for seed in range(20):
-        out = robustness.KINDS[kind](["a", "dog"], np.random.default_rng(seed))
+        out = edits.KINDS[kind](["a", "dog"], np.random.default_rng(seed))
         assert out[1] != "dog"
         assert (line[out[1]] == line["dog"]) == same
 
@@ -147,7 +150,7 @@ def test_probe_counts_and_scores(cache):
 
 @pytest.fixture
 def found(tmp_path, cache):
-    from captious.meta.sets import own
+    from captious.judgements.sets import user_files
 
     rng = np.random.default_rng(3)
     lines = ["caption,rating,image,ref_1"]
@@ -159,7 +162,7 @@ def found(tmp_path, cache):
     path = tmp_path / "mine.csv"
     path.write_text("\n".join(lines))
     return evaluate(
-        own.load(path),
+        user_files.load(path),
         protocols.get("tau-b-mean", "mine.csv"),
         Scorer(["rouge_l", "bleu"], store=False),
         resamples=50,
@@ -178,7 +181,7 @@ def test_splits_cover_every_caption_once(found):
 
 
 def test_kinds_of_error(tmp_path, cache):
-    from captious.meta.sets import own
+    from captious.judgements.sets import user_files
 
     said = {
         "a dog runs": "none of these",  # a puppy is of the same kind
@@ -192,7 +195,7 @@ def test_kinds_of_error(tmp_path, cache):
     lines = ["caption,rating,image,ref_1"]
     lines += [f'"{c}",{n},i{n},two black puppy sitting' for n, c in enumerate(said, 1)]
     (tmp_path / "mine.csv").write_text("\n".join(lines))
-    judged = own.load(tmp_path / "mine.csv")
+    judged = user_files.load(tmp_path / "mine.csv")
     chosen = protocols.get("tau-b-mean", "mine.csv")
     split = diagnostics.by_error(
         evaluate(judged, chosen, Scorer(["rouge_l"], store=False), resamples=0)
@@ -243,7 +246,7 @@ def test_saturation(cache):
 
 
 def test_tasks_gather_protocols_that_share_their_captions():
-    from captious.meta import jobs
+    from captious.papers import parallel
 
     pairs = [
         ("bleu", "flickr8k-expert/tau-c-pooled"),
@@ -253,7 +256,7 @@ def test_tasks_gather_protocols_that_share_their_captions():
         ("bleu", "pascal50s/half-10drawn"),
         ("spice", "pascal50s/half-10drawn"),
     ]
-    found = jobs.tasks(pairs, [(("beyond", "robustness"), "bleu")])
+    found = parallel.tasks(pairs, [(("beyond", "robustness"), "bleu")])
     assert found[0].spec == "spice"
     both = [t for t in found if len(t.protocols) == 2]
     assert [t.protocols for t in both] == [
@@ -264,13 +267,15 @@ def test_tasks_gather_protocols_that_share_their_captions():
 
 
 def test_other_processes_give_the_same_evaluations(shared, cache):
-    from captious.meta import jobs
+    from captious.papers import parallel
 
     name = "flickr8k-expert/tau-c-pooled"
     alone = reproduce.Bench(shared / "data", resamples=50, store=False).result("rouge_l", name)
     bench = reproduce.Bench(shared / "data", resamples=50)
     said = []
-    jobs.ahead(bench, [jobs.Task("rouge_l", (name,)), jobs.Task("bleu", (name,))], 2, said.append)
+    parallel.ahead(
+        bench, [parallel.Task("rouge_l", (name,)), parallel.Task("bleu", (name,))], 2, said.append
+    )
     assert said[-1] == "scored 2 of 2"
     assert bench._results["rouge_l", name].results == alone.results
     np.testing.assert_array_equal(
@@ -294,13 +299,13 @@ def test_what_is_left_out_keeps_its_row(shared, cache):
 
 
 def test_the_page_demands_every_metric_and_our_own_join_no_table_of_48_references(shared):
-    from captious.meta import results
+    from captious.papers import results_page
 
     bench = reproduce.Bench(shared / "data", resamples=0)
-    found = results.demands(bench)
+    found = results_page.demands(bench)
     specs, _ = analyses.usable()
     asked = {(t.spec, p) for t in found for p in t.protocols}
-    for protocol in (*results.EXPERT, *results.CROWD, *results.PAIRS):
+    for protocol in (*results_page.EXPERT, *results_page.CROWD, *results_page.PAIRS):
         assert {s for s, p in asked if p == protocol} >= set(specs)
     assert ("bertscore(layer=3)", "flickr8k-expert/tau-b-mean") in asked or "bertscore" not in specs
     assert ("unigram_tbr", "pascal50s/half-48drawn") not in asked
@@ -349,13 +354,13 @@ def small(shared, tmp_path_factory):
 
 
 def test_reproduce_all_on_a_little_of_everything(small, tmp_path, cache):
-    from captious.meta import results
+    from captious.papers import results_page
 
     metrics = ("bleu", "rouge_l", "cider_d", "unigram_tbr")
     others = tuple(n for n in registry.names() if n not in metrics)
     bench = reproduce.Bench(small, resamples=20, skip=others)
     said = []
-    results.write(bench, tmp_path / "results.md", 20, said.append, processes=2)
+    results_page.write(bench, tmp_path / "results.md", 20, said.append, processes=2)
     text = (tmp_path / "results.md").read_text("utf-8")
     for part in (
         "TIGEr, Table 1",
@@ -379,7 +384,7 @@ def test_reproduce_all_on_a_little_of_everything(small, tmp_path, cache):
         assert f"(pictures/{name}.svg)" in text
     assert any(line.startswith("scored") for line in said)
     before = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
-    results.write(reproduce.Bench(small, resamples=20, skip=others), tmp_path / "again.md", 20)
+    results_page.write(reproduce.Bench(small, resamples=20, skip=others), tmp_path / "again.md", 20)
     assert (tmp_path / "again.md").read_text("utf-8") == text
     after = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
     assert after == before  # every score was found again

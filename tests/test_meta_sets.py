@@ -11,9 +11,9 @@ import pytest
 from scipy.io import savemat
 
 from captious.errors import InputError, UsageError
-from captious.meta import protocols, sets
-from captious.meta.judgements import Pairs, Ratings, SystemTable
-from captious.meta.sets import own
+from captious.judgements import protocols, sets
+from captious.judgements.judgement_set import Pairs, Ratings, SystemTable
+from captious.judgements.sets import user_files
 
 # -- the real files --------------------------------------------- ---
 
@@ -339,7 +339,7 @@ def test_own_ratings(tmp_path):
         {"caption": "a cat", "references": ["a dog"], "rating": 2},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    found = own.load(path)
+    found = user_files.load(path)
     assert isinstance(found.judged, Ratings)
     assert found.judged.values.tolist() == [1.0, 3.0, 2.0]
     assert found.own.tolist() == [True, False]
@@ -348,12 +348,12 @@ def test_own_ratings(tmp_path):
 def test_own_pairs_and_rankings(tmp_path):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("caption_a,caption_b,ref_1,preferred,group\na,b,r,a,x\nc,d,r,tie,y\n")
-    found = own.load(pairs)
+    found = user_files.load(pairs)
     assert found.judged.preference.tolist() == [1.0, 0.0]
     assert found.groups.tolist() == ["x", "y"]
     ranks = tmp_path / "ranks.csv"
     ranks.write_text("caption,item,rank,references\na,1,1,r\nb,1,3,r\nc,1,2,r\n")
-    found = own.load(ranks)
+    found = user_files.load(ranks)
     assert found.counts["pairs"] == 3
     assert found.judged.preference.tolist() == [1.0, 1.0, -1.0]
 
@@ -361,14 +361,14 @@ def test_own_pairs_and_rankings(tmp_path):
 def test_own_judgements_that_stand_twice(tmp_path):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,1,0\nb,a,i,0,1\n")
-    assert "pairs that stand twice: 1 (record 2 and record 1)" in own.load(pairs).remarks
+    assert "pairs that stand twice: 1 (record 2 and record 1)" in user_files.load(pairs).remarks
     pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,-1,0\n")
     with pytest.raises(InputError, match="votes below 0"):
-        own.load(pairs)
+        user_files.load(pairs)
     ranks = tmp_path / "ranks.csv"
     ranks.write_text("caption,item,rank,references\na,1,1,r\na,1,3,r\n")
     with pytest.raises(InputError, match="ranked twice"):
-        own.load(ranks)
+        user_files.load(ranks)
 
 
 def test_own_file_lists_all_that_is_wrong(tmp_path):
@@ -382,9 +382,9 @@ def test_own_file_lists_all_that_is_wrong(tmp_path):
         )
     )
     with pytest.raises(InputError) as err:
-        own.load(path)
+        user_files.load(path)
     for part in ("caption is not text", "ratings that are not numbers", "not a list of texts"):
         assert part in str(err.value)
     path.write_text(json.dumps([{"text": "a"}]))
     with pytest.raises(InputError, match="neither of ratings"):
-        own.load(path)
+        user_files.load(path)

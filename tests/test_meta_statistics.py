@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from captious.meta import agreement, significance
-from captious.meta.judgements import Pairs, Ratings
+from captious.judgements.judgement_set import Pairs, Ratings
+from captious.meta import agreement
+from captious.statistics import bootstrap, corrections, significance
 
 
 @pytest.fixture(params=[0, 1, 6], ids=["many ties", "ties", "few ties"])
@@ -29,7 +30,7 @@ SCIPY = {
 
 @pytest.mark.parametrize("measure", SCIPY)
 def test_every_resample_equals_scipy_on_the_repeated_rows(data, measure):
-    weights = significance.draws(data.size, 25, seed=1)
+    weights = bootstrap.all_draws(data.size, 25, seed=1)
     ours = significance.resampled(measure, data, weights)
     for w, value in zip(weights, ours, strict=True):
         rows = np.repeat(np.arange(len(data.x)), w[data.units].astype(int))
@@ -118,7 +119,7 @@ def test_williams_published_example():
 
 
 def test_holm():
-    found = significance.holm(np.array([0.01, 0.04, np.nan, 0.03]))
+    found = corrections.corrected(np.array([0.01, 0.04, np.nan, 0.03]))
     assert found[[0, 1, 3]] == pytest.approx([0.03, 0.06, 0.06])
     assert np.isnan(found[2])
 
@@ -139,8 +140,8 @@ def test_bootstrap_interval_covers_the_truth_about_as_often_as_it_says():
         x = effect + rng.normal(size=180)
         y = effect + rng.normal(size=180)
         data = significance.Observations(x, y, np.arange(180) // 3, 60)
-        low, high = significance.interval(
-            significance.pearson(data, significance.draws(60, 300, seed=2))
+        low, high = bootstrap.single_interval(
+            significance.pearson(data, bootstrap.all_draws(60, 300, seed=2))
         )
         hits += low <= 0.5 <= high  # the true correlation is 1 / 2
     assert 49 <= hits <= 60

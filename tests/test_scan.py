@@ -16,7 +16,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from captious.errors import InputError, UsageError  # noqa: E402
 from captious.models import checkpoints, scan  # noqa: E402
-from captious.models.train.scan import (  # noqa: E402
+from captious.training.scan import (  # noqa: E402
     PairData,
     Trainer,
     TrainOptions,

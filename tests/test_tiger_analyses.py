@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from captious.errors import UsageError
-from captious.meta import swap_words
-from captious.meta.tiger_analyses import (
+from captious.papers.tiger_analyses import (
     means_by_rating,
     rating_errors,
     reference_sweep,
     swap_accuracy,
     swap_pairs,
 )
+from captious.perturb import swap_words
 
 
 def test_mean_per_rating_with_several_judges_and_unscored_rows():

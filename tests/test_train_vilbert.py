@@ -18,23 +18,27 @@ from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # 
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
 from captious.models import scan  # noqa: E402
 from captious.models.image_text import WordPieces  # noqa: E402
-from captious.models.train.machine_captions import _TEMPLATES, machine_captions  # noqa: E402
-from captious.models.train.scan import Whitening  # noqa: E402
-from captious.models.train.scan_run import Sources  # noqa: E402
-from captious.models.train.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
-from captious.models.train.vilbert_batches import (  # noqa: E402
+from captious.models.vilbert import Vilbert  # noqa: E402
+from captious.models.vilbert_config import VilbertConfig  # noqa: E402
+from captious.models.vilbert_heads import Heads  # noqa: E402
+from captious.models.vilbert_load import load_vilbert, save_vilbert  # noqa: E402
+from captious.training.machine_captions import _TEMPLATES, machine_captions  # noqa: E402
+from captious.training.scan import Whitening  # noqa: E402
+from captious.training.scan_run import Sources  # noqa: E402
+from captious.training.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
+from captious.training.vilbert_batches import (  # noqa: E402
     Batches,
     VilbertData,
     VilbertOptions,
     Vocabulary,
 )
-from captious.models.train.vilbert_judge import (  # noqa: E402
+from captious.training.vilbert_judge import (  # noqa: E402
     DevJudge,
     MachineJudge,
     pairs_of,
     recalls,
 )
-from captious.models.train.vilbert_looking import (  # noqa: E402
+from captious.training.vilbert_looking import (  # noqa: E402
     LOOK,
     LookingBatches,
     LookingTrainer,
@@ -42,19 +46,15 @@ from captious.models.train.vilbert_looking import (  # noqa: E402
     seeing_loss,
     shift,
 )
-from captious.models.train.vilbert_objectives import (  # noqa: E402
+from captious.training.vilbert_objectives import (  # noqa: E402
     alignment_loss,
     calm_start,
     preference_loss,
     sharpen,
     token_f,
 )
-from captious.models.train.vilbert_run import train  # noqa: E402
-from captious.models.train.vilbert_teacher import Found, LookingTeacher  # noqa: E402
-from captious.models.vilbert import Vilbert  # noqa: E402
-from captious.models.vilbert_config import VilbertConfig  # noqa: E402
-from captious.models.vilbert_heads import Heads  # noqa: E402
-from captious.models.vilbert_load import load_vilbert, save_vilbert  # noqa: E402
+from captious.training.vilbert_run import train  # noqa: E402
+from captious.training.vilbert_teacher import Found, LookingTeacher  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden" / "vilbert"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from captious import registry, settings
-from captious.engine import bootstrap
 from captious.engine import compare as comparing
 from captious.engine.run import run
 from captious.engine.table import CorpusValue, ScoreTable
 from captious.errors import UsageError
 from captious.io.load import load
 from captious.metrics.base import Metric
+from captious.statistics import bootstrap
 from captious.types import CaptionSet, Explanation, Floats
 
 __all__ = ["compare", "explain", "load", "metric", "metrics", "score"]

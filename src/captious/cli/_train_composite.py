@@ -11,8 +11,8 @@ from captious.cli import _options
 from captious.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from captious.learned.sampling import Drawn
-    from captious.learned.train import Data, Judged, Options
+    from captious.training.composite import Data, Judged, Options
+    from captious.training.sampling import Drawn
 
 _PAPER = "meteor,wmd,cider(df='coco-val'),spice"
 
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from captious import settings
     from captious.io import files
     from captious.learned import features, model_file
-    from captious.learned.train import Options, fit
-    from captious.models.train.curve import draw_curve
+    from captious.training.composite import Options, fit
+    from captious.training.curve import draw_curve
 
     options = Options(
         objective=args.objective,
@@ -113,8 +113,9 @@ def _examples(
     import numpy as np
 
     from captious import settings
-    from captious.learned import features, sampling
-    from captious.learned.train import Data
+    from captious.learned import features
+    from captious.training import sampling
+    from captious.training.composite import Data
 
     if args.human is None or args.refs is None:
         raise UsageError("a classifier learns from --human, --machine and --refs files")
@@ -150,18 +151,18 @@ def _judgements(
         return None, None
     import numpy as np
 
+    from captious.judgements import sets
+    from captious.judgements.judgement_set import JudgementSet, Ratings
+    from captious.judgements.sets import user_files
     from captious.learned import features
-    from captious.learned.train import Data, Judged
-    from captious.meta import sets
     from captious.meta.evaluate import mean_rating
-    from captious.meta.judgements import JudgementSet, Ratings
-    from captious.meta.sets import own
+    from captious.training.composite import Data, Judged
 
     found: JudgementSet
     if args.judgements in sets.names():
         found = sets.load_ratings(args.judgements, sets.data_root(args.data))
     else:
-        found = own.load(Path(args.judgements))
+        found = user_files.load(Path(args.judgements))
     if not isinstance(found.judged, Ratings):
         raise UsageError(f"{args.judgements} holds choices between captions; ratings are wanted")
     found = found.without_own()

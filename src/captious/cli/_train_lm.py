@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the text and train."""
     from captious import settings
-    from captious.models.train import lm
+    from captious.training import lm
 
     if args.captions:
         texts = _texts(args.captions)

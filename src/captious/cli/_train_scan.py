@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then write the folder."""
     from captious.metrics.tiger import Tiger
-    from captious.models.train.scan import TrainOptions
-    from captious.models.train.scan_run import Sources, train
+    from captious.training.scan import TrainOptions
+    from captious.training.scan_run import Sources, train
 
     options = TrainOptions(
         steps=args.steps,

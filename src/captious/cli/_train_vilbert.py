@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then write the folder; a stopped run goes on when started again."""
     from captious.metrics.scan import FUNCTION_WORDS
-    from captious.models.train.scan_run import Sources
-    from captious.models.train.vilbert import COMPACT
-    from captious.models.train.vilbert_batches import VilbertOptions
-    from captious.models.train.vilbert_looking import LOOK
-    from captious.models.train.vilbert_run import train
     from captious.models.vilbert_config import read_config
+    from captious.training.scan_run import Sources
+    from captious.training.vilbert import COMPACT
+    from captious.training.vilbert_batches import VilbertOptions
+    from captious.training.vilbert_looking import LOOK
+    from captious.training.vilbert_run import train
 
     if args.look and args.start is None:
         raise UsageError("--look goes on from another run: name its folder with --start")

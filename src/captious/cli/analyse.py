@@ -48,7 +48,7 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute and print JSON."""
-    from captious.meta import tiger_analyses as analyses
+    from captious.papers import tiger_analyses as analyses
 
     def score(samples: CaptionSet) -> dict[str, Floats]:
         from captious import registry
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _flickr8k(root: Path) -> tuple[CaptionSet, Any]:
-    from captious.meta.judgements import Ratings
-    from captious.meta.sets.flickr8k import load_expert
+    from captious.judgements.judgement_set import Ratings
+    from captious.judgements.sets.flickr8k import load_expert
 
     given = load_expert(root).without_own()
     ratings = given.judged

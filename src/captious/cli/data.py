@@ -34,8 +34,8 @@ def add_parser(subs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the list, or cards."""
     from captious.errors import InputError
-    from captious.meta import sets
-    from captious.meta.judgements import JudgementSet
+    from captious.judgements import sets
+    from captious.judgements.judgement_set import JudgementSet
 
     root = None
     if args.data or os.environ.get("CAPTIOUS_DATA"):

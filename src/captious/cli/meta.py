@@ -119,7 +119,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
-    from captious.meta import protocols, tables
+    from captious.judgements import protocols
+    from captious.meta import tables
     from captious.meta.evaluate import evaluate
     from captious.meta.scoring import Scorer
 
@@ -136,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
         if name is None:
-            from captious.meta.judgements import Pairs
+            from captious.judgements.judgement_set import Pairs
 
             name = "strict" if isinstance(judged.judged, Pairs) else "tau-b-mean"
         protocol = protocols.get(name, judged.name).changed(
@@ -168,14 +169,14 @@ def run(args: argparse.Namespace) -> int:
 
 def judgements(args: argparse.Namespace) -> Any:
     """Load the judgement set that the options name, with object labels if given."""
-    from captious.meta import sets
-    from captious.meta.judgements import JudgementSet
-    from captious.meta.reproduce import labelled
-    from captious.meta.sets import own
+    from captious.judgements import sets
+    from captious.judgements.judgement_set import JudgementSet
+    from captious.judgements.sets import user_files
+    from captious.papers.reproduce import labelled
 
     path = Path(args.judged)
     if args.judged not in sets.names() and (path.suffix or path.exists()):
-        judged = own.load(path)
+        judged = user_files.load(path)
     else:
         sets.card(args.judged)  # a wrong name is reported before a missing folder
         found = sets.load(args.judged, sets.data_root(args.data))

@@ -37,7 +37,8 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Attack and report."""
-    from captious.learned import gaming
+    from captious.meta import gaming
+    from captious.perturb.attacks import ATTACKS
 
     with _options.active(args):
         samples = _fair(_options.read(args))
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         found = gaming.probe(
             samples,
             args.metrics,
-            attacks=tuple(args.attacks or gaming.ATTACKS),
+            attacks=tuple(args.attacks or ATTACKS),
             variants=args.variants,
             seed=seed,
         )

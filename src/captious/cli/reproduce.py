@@ -70,9 +70,10 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute and write."""
-    from captious.meta import reproduce, sets
-    from captious.meta.analyses import ANALYSES
-    from captious.meta.papers import TABLES
+    from captious.judgements import sets
+    from captious.papers import reproduce
+    from captious.papers.analyses import ANALYSES
+    from captious.papers.paper_tables import TABLES
 
     known = sorted({(t.paper, t.name) for t in TABLES} | set(ANALYSES))
     if args.paper is None:
@@ -90,10 +91,10 @@ def run(args: argparse.Namespace) -> int:
             skip=_skipped(args.skip),
         )
         if args.paper == "all":
-            from captious.meta import results
+            from captious.papers import results_page
 
             path = args.output or Path("docs/results.md")
-            results.write(
+            results_page.write(
                 bench,
                 path,
                 args.trials,
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _skipped(texts: list[str]) -> tuple[str, ...]:
     """Check what --skip names: a wrong name would leave nothing out and say nothing."""
-    from captious.meta import sets
+    from captious.judgements import sets
 
     for text in texts:
         metric, _, name = text.partition("@")

@@ -11,12 +11,12 @@ from typing import Any
 
 from captious import assets, registry, settings
 from captious.cli import _options
-from captious.engine import bootstrap
 from captious.engine.plan import DEFAULT, steps_for
 from captious.engine.run import run as run_metrics
 from captious.engine.table import ScoreTable
 from captious.errors import UsageError
 from captious.io import tables
+from captious.statistics import bootstrap
 
 
 def add_parser(subs: Any) -> None:

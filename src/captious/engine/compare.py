@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from captious import settings
-from captious.engine import bootstrap
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
+from captious.statistics import bootstrap, corrections
 from captious.types import Floats
 
 
@@ -73,7 +73,7 @@ def compare(
         level: a corrected p-value below this is significant.
         correction: ``holm``, ``bh`` (false discovery rate) or ``none``.
     """
-    if correction not in ("holm", "bh", "none"):
+    if correction not in corrections.CORRECTIONS:
         raise UsageError(f"correction is 'holm', 'bh' or 'none', not {correction!r}")
     systems = tuple(table.corpora)
     if len(systems) < 2:
@@ -98,7 +98,7 @@ def compare(
                 found.append(
                     {"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()}
                 )
-    corrected = _correct(np.array([f["p_randomisation"] for f in found]), correction)
+    corrected = corrections.corrected(np.array([f["p_randomisation"] for f in found]), correction)
     differences = tuple(
         Difference(**f, corrected=float(p), significant=bool(p < level))
         for f, p in zip(found, corrected, strict=True)
@@ -173,18 +173,3 @@ def _pair(
 
 def _value(metric: Any, totals: Floats, counts: Floats) -> Floats:
     return metric.corpus(np.asarray(totals), np.asarray(counts))
-
-
-def _correct(p: Floats, how: str) -> Floats:
-    """Correct p-values for their number (Holm: family-wise; bh: false discovery rate)."""
-    if how == "none" or not len(p):
-        return p
-    if how == "bh":
-        from scipy.stats import false_discovery_control
-
-        return np.asarray(false_discovery_control(p))
-    order = np.argsort(p)
-    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    out = np.empty_like(p)
-    out[order] = np.minimum(raised, 1.0)
-    return out

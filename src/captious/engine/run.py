@@ -13,12 +13,13 @@ import numpy as np
 
 from captious import registry
 from captious._version import __version__
-from captious.engine import bootstrap, evidence
+from captious.engine import evidence
 from captious.engine.plan import has, plan, steps_for
 from captious.engine.table import ScoreTable, Unscored
 from captious.io import files
 from captious.metrics.base import Metric
 from captious.progress import Progress
+from captious.statistics import bootstrap
 from captious.types import CaptionSet, Floats, Need, Stats
 
 BATCH = 8192

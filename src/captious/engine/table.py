@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from captious import settings
-from captious.engine import bootstrap
 from captious.engine.plan import Step
 from captious.errors import UsageError, did_you_mean
+from captious.statistics import bootstrap
 from captious.types import CaptionSet, Column, Floats
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""How well does each metric agree with people? Judgement sets, protocols, statistics, tables."""
+"""How well does each metric agree with people? Agreement, evaluation, robustness."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious.meta.judgements import JudgementSet, Pairs, Ratings
+from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
 from captious.types import Floats, Ints
 
 TIE_RULES = {"strict": 0.0, "half": 0.5, "correct": 1.0}

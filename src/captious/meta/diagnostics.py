@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from captious.meta import agreement, robustness
+from captious.judgements.judgement_set import Pairs, Ratings
+from captious.meta import agreement
 from captious.meta.evaluate import Evaluation, mean_rating
-from captious.meta.judgements import Pairs, Ratings
 from captious.meta.scoring import Scorer
 from captious.meta.tables import grid
+from captious.perturb.words import ACTIONS, COLOURS, NUMBERS, OBJECTS
 from captious.types import CaptionSet, Floats
 
 Split = dict[str, npt.NDArray[np.bool_]]
@@ -66,10 +67,10 @@ def by_error(found: Evaluation) -> Split:
     if isinstance(found.judged.judged, Pairs):
         return {}
     kinds = {
-        "other objects": {w: str(n) for n, line in enumerate(robustness.OBJECTS) for w in line},
-        "other actions": {w: w for w in robustness.ACTIONS},
-        "other numbers": {w: w for w in robustness.NUMBERS},
-        "other colours": {w: w for w in robustness.COLOURS},
+        "other objects": {w: str(n) for n, line in enumerate(OBJECTS) for w in line},
+        "other actions": {w: w for w in ACTIONS},
+        "other numbers": {w: w for w in NUMBERS},
+        "other colours": {w: w for w in COLOURS},
     }
     samples = found.judged.samples
     out = {name: np.zeros(len(samples), bool) for name in (*kinds, "none of these")}

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from captious import settings
 from captious.errors import UsageError
-from captious.meta import agreement, significance
-from captious.meta.judgements import JudgementSet, Pairs, Ratings
-from captious.meta.protocols import Protocol, chosen_samples
+from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
+from captious.judgements.protocols import Protocol, chosen_samples
+from captious.meta import agreement
 from captious.meta.scoring import Scorer, Scores
 from captious.progress import track
+from captious.statistics import bootstrap, corrections, significance
 from captious.types import Floats, Ints
 
 RESAMPLES = 1000
@@ -125,7 +126,7 @@ class Evaluation:
                 self._test(a, b, values, y, units, size, trials)
                 for a, b in track(pairs, "comparing metrics")
             ]
-        corrected = significance.holm(np.array([t.p for t in found]))
+        corrected = corrections.corrected(np.array([t.p for t in found]))
         return [replace(t, corrected=float(c)) for t, c in zip(found, corrected, strict=True)]
 
     def _test(
@@ -178,7 +179,7 @@ def evaluate(
     weights = None
     if resamples:
         units, size = significance.blocks(units, size, seed)
-        weights = significance.draws(size, resamples, seed)
+        weights = bootstrap.all_draws(size, resamples, seed)
     results, kept = [], {}
     for name in tables[0]:
         columns = [t[name] for t in tables]
@@ -256,7 +257,7 @@ def _ratings(
             ],
             axis=0,
         )
-        low, high = significance.interval(drawn)
+        low, high = bootstrap.single_interval(drawn)
     groups = {}
     if judged.groups is not None:
         for group in sorted(set(judged.groups.tolist())):
@@ -304,7 +305,7 @@ def _pairs(
         sums = np.bincount(units[known], credits[known], minlength=size)
         counts = np.bincount(units[known], minlength=size)
         with np.errstate(invalid="ignore", divide="ignore"):
-            low, high = significance.interval((weights @ sums) / (weights @ counts))
+            low, high = bootstrap.single_interval((weights @ sums) / (weights @ counts))
     decided = pairs.preference != 0
     return Result(
         name,

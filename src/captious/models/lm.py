@@ -1,7 +1,7 @@
 """A small recurrent language model of captions: word embeddings, one GRU, adaptive softmax.
 
 It tells how fluent a caption is; see ``captious.metrics.lm``. Trained by ``captious train lm``
-(``models/train/lm.py``); stored as safetensors beside a JSON of its vocabulary and sizes.
+(``training/lm.py``); stored as safetensors beside a JSON of its vocabulary and sizes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What people said of captions: judgement sets, their cards, named protocols."""

@@ -1,0 +1,73 @@
+"""References of COCO images, from whichever caption file is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from captious.errors import InputError
+from captious.io import files
+from captious.judgements.judgement_set import same_text
+
+SOURCES = (
+    "coco/captions_val2014.json",
+    "coco/dataset_coco.json",
+    "coco/val2014_captions.parquet",
+)
+_NUMBER = re.compile(r"(\d+)(?:\.\w+)?$")
+
+
+def image_id(name: str) -> int:
+    """Return the COCO number of an image name, path or address.
+
+    Example:
+        >>> image_id("COCO_val2014_000000000974.jpg"), image_id("974")
+        (974, 974)
+    """
+    found = _NUMBER.search(name.strip())
+    if found is None:
+        raise InputError(f"{name!r} names no COCO image")
+    return int(found.group(1))
+
+
+def captions(root: Path) -> dict[int, list[str]]:
+    """Return the captions of every image, of the first caption file that is there."""
+    return {image: [text for _, text in found] for image, found in sentences(root).items()}
+
+
+def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
+    """Return (caption id, caption) of every image; the parquet file has no caption ids."""
+    for name in SOURCES:
+        path = root / name
+        if path.exists():
+            break
+    else:
+        raise InputError([f"none of these is under {root}: {', '.join(SOURCES)}"])
+    found: dict[int, list[tuple[int | None, str]]] = {}
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        content = pq.read_table(path)
+        for image, texts in zip(
+            content["image_id"].to_pylist(), content["captions"].to_pylist(), strict=True
+        ):
+            found[int(image)] = [(None, t.strip()) for t in texts]
+        return found
+    content = files.read_json(path)
+    if "annotations" in content:
+        for entry in content["annotations"]:
+            found.setdefault(int(entry["image_id"]), []).append(
+                (int(entry["id"]), entry["caption"].strip())
+            )
+        return found
+    for entry in content["images"]:
+        found[int(entry["cocoid"])] = [
+            (int(s["sentid"]), s["raw"].strip()) for s in entry["sentences"]
+        ]
+    return found
+
+
+def others(caption: str, references: list[str]) -> list[str]:
+    """Return the references that are not the caption itself; all of them if none would be left."""
+    mine = same_text(caption)
+    return [r for r in references if same_text(r) != mine] or references

@@ -1,0 +1,110 @@
+"""Polaris and Nebula: captions of modern models rated on a scale of five (Wada 2024, Matsuda 2024).
+
+CSV with the columns ``mt`` (or ``cand``), ``refs`` (a list in one cell), ``score`` (or
+``human_score``) and ``imgid``. The list is read as a literal, never run as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from captious.judgements.judgement_set import Card, Checks, JudgementSet, Ratings
+from captious.judgements.sets._files import number, picture, table
+from captious.types import CaptionSet
+
+POLARIS = Card(
+    name="polaris",
+    title="Polaris, test split, mean ratings scaled to 0..1 (Wada et al. 2024)",
+    licence="Clear BSD; photographs of COCO and nocaps",
+    files=("polaris/polaris_test.csv",),
+    optional=("polaris/images",),
+    counts="26,123 rated captions in the test split",
+    traps=(
+        "the hub copy calls the columns cand and human_score, the CSV mt and score",
+        "papers print tau-c",
+    ),
+    get="polaris_test.csv of github.com/keio-smilab24/Polos (hub: yuwd/Polaris) goes to polaris/",
+)
+NEBULA = Card(
+    name="nebula",
+    title="Nebula, test split, mean ratings scaled to 0..1 (Matsuda et al. 2024)",
+    licence="see the hub page; photographs of several sources",
+    files=("nebula/nebula_test.csv",),
+    optional=("nebula/images",),
+    counts="32,978 images over all splits",
+    traps=(
+        "test ratings of the first release have errors: the Spica corrections replace rows by "
+        "(imgid, mt)",
+    ),
+    get="the test split of the hub data set Ka2ukiMatsuda/Nebula, saved as nebula/nebula_test.csv",
+)
+
+
+def load(card: Card, root: Path) -> JudgementSet:
+    """Read one CSV."""
+    checks = Checks(card.name)
+    path = root / card.files[0]
+    header, rows = table(path)
+    names = {}
+    for ours, theirs in {
+        "caption": ("mt", "cand"),
+        "refs": ("refs",),
+        "score": ("score", "human_score"),
+        "image": ("imgid", "file_name"),
+    }.items():
+        names[ours] = next((n for n in theirs if n in header), "")
+        if not names[ours]:
+            checks.bad("columns that are missing", " or ".join(theirs))
+    checks.stop_if_bad()
+    folder = path.parent / "images"
+    captions, references, values, images = [], [], [], []
+    seen: dict[tuple[str, str], str] = {}
+    for place, row in rows:
+        caption, image = row[names["caption"]].strip(), row[names["image"]].strip()
+        if (image, caption) in seen:
+            checks.note("captions rated twice", f"{place} and {seen[image, caption]}")
+        seen[image, caption] = place
+        captions.append(caption)
+        images.append(image)
+        references.append(_list(row[names["refs"]], place, checks))
+        values.append(number(row[names["score"]], 0, 1, place, checks))
+    checks.stop_if_bad()
+    units = np.empty(len(rows), object)
+    units[:] = images
+    samples = CaptionSet.build(
+        captions,
+        references,
+        ids=[f"{n}|{image}" for n, image in enumerate(images)],
+        images=[picture(folder, image, checks) for image in images],
+    )
+    ratings = Ratings(
+        np.arange(len(rows)), np.array(values), np.zeros(len(rows), np.int64), 0.0, 1.0
+    )
+    return JudgementSet(
+        card,
+        samples,
+        ratings,
+        units,
+        counts={"ratings": len(rows), "images": len(set(images))},
+        remarks=checks.remarks(),
+    )
+
+
+def _list(cell: str, place: str, checks: Checks) -> list[str]:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(cell)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(found, list) and found and all(isinstance(x, str) for x in found):
+            return [x.strip() for x in found]
+    checks.bad("cells of references that are not a list of texts", f"{place}: {cell[:40]}")
+    return []
+
+
+SETS = ((POLARIS, partial(load, POLARIS)), (NEBULA, partial(load, NEBULA)))

@@ -1,1 +1,0 @@
-"""Trainers of the models that captious ships or lets its users train."""

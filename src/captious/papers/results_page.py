@@ -1,0 +1,289 @@
+"""``docs/results.md``: every table and figure that can be computed from the data at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from captious import registry
+from captious._version import __version__
+from captious.errors import CaptiousError
+from captious.io import files
+from captious.judgements import protocols, sets
+from captious.meta import agreement, diagnostics, pictures
+from captious.meta.evaluate import Evaluation
+from captious.meta.tables import grid, short
+from captious.models.encoder_defaults import defaults
+from captious.papers import parallel, reproduce
+from captious.papers.analyses import (
+    ANALYSES,
+    CAPTIONERS,
+    SWEEP,
+    SWEPT,
+    Analysis,
+    ablation_specs,
+    layer_specs,
+    reference_sweep,
+    sweep_protocol,
+    usable,
+    wanted,
+)
+from captious.papers.paper_tables import TABLES
+
+Say = Callable[[str], None]
+PAPERS = {
+    "tiger": "TIGEr (Jiang et al. 2019)",
+    "composite": "Learned composites (Sharif et al. 2018)",
+    "bert_tbr": "BERT-TBR (Yi et al. 2020)",
+    "vilbertscore": "ViLBERTScore (Lee et al. 2020)",
+    "vifidel": "VIFIDEL (Madhyastha et al. 2019)",
+    "beyond": "Beyond the papers: robustness",
+}
+EXPERT = (
+    "flickr8k-expert/tau-c-pooled",
+    "flickr8k-expert/tau-b-mean",
+    "flickr8k-expert/rho-pooled",
+    "flickr8k-expert/r-mean",
+)
+PAIRS = (
+    "pascal50s/strict-5refs",
+    "pascal50s/half-5refs",
+    "pascal50s/correct-5refs",
+    "pascal50s-votes/half-5drawn+draws=1",
+)
+
+
+LEARNED = (
+    "**Learned metrics have seen part of this.** Half of the photographs of Flickr8k-Expert told "
+    "the training of `eval_*` when to stop; `captious_ref` and `captious_free` learned from the "
+    "ratings of that half, and from those of Flickr8k-CF for the same photographs. Their rows on "
+    "these two sets are too good; those on PASCAL-50S are not touched by it.\n"
+)
+CROWD = ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c", "flickr8k-cf/tau-b-without-own")
+
+
+def demands(bench: reproduce.Bench) -> list[parallel.Task]:
+    """Return everything that the page takes scores of, for processes that work ahead."""
+    specs = _specs(bench)[0]
+    pairs = [(s, p) for p in (*EXPERT, *CROWD, *PAIRS) for s in specs]
+    pairs += [(s, sweep_protocol(k)) for s in usable(SWEPT)[0] for k in SWEEP]
+    pairs += [(s, EXPERT[1]) for s in (*layer_specs(), *ablation_specs())]
+    for table in TABLES:
+        chosen = reproduce.chosen_rows(table, bench, {})
+        pairs += [
+            (choice.spec, column.protocol)
+            for choice in chosen.values()
+            for column in table.columns
+            if choice is not None and column.protocol
+        ]
+    analysed = [(name, s) for name in ANALYSED for s in specs]
+    analysed += [(("bert_tbr", "table5"), s) for s in usable(CAPTIONERS)[0]]
+    pairs = [(s, p) for s, p in pairs if not bench.skipped(s, protocols.get(p).set)]
+    return parallel.tasks(pairs, analysed)
+
+
+def write(
+    bench: reproduce.Bench, path: Path, trials: int, say: Say | None = None, processes: int = 1
+) -> None:
+    """Compute everything and write one markdown page with its pictures."""
+    tell = say or (lambda text: None)
+    parallel.ahead(bench, demands(bench), processes, tell)
+    folder = path.parent / "pictures"
+    out = [
+        "# Agreement with people: results\n",
+        "Every number here comes from `captious reproduce all` with captious "
+        f"{__version__}; none is copied from a paper except where a cell says so (paper / ours). A "
+        "dash is a number that could not be computed, with the reason beside the table. Intervals "
+        f"are 95 % bootstrap intervals over images ({trials:,} draws).\n",
+        LEARNED,
+        _presence(bench),
+    ]
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("all metrics on Flickr8k-Expert", lambda: _expert(bench, folder, trials)),
+        (
+            "Flickr8k-CF",
+            lambda: _overview(bench, CROWD, "Flickr8k-CF: all metrics"),
+        ),
+        ("all metrics on PASCAL-50S", lambda: _pascal(bench, folder, trials)),
+    ]
+    for paper, title in PAPERS.items():
+        steps.append(
+            (
+                title,
+                lambda paper=paper, title=title: _paper(  # type: ignore[misc]
+                    bench, paper, title, folder
+                ),
+            )
+        )
+    for name, step in steps:
+        started = time.monotonic()
+        out.append(step())
+        tell(f"{name}: {time.monotonic() - started:.0f} s")
+        with files.replacing(path) as file:  # what is done is kept if a later step is interrupted
+            file.write("\n".join(out))
+
+
+def _presence(bench: reproduce.Bench) -> str:
+    rows = [["judgement set", "here", "what is missing"]]
+    for name in sets.names():
+        lacking = sets.missing(name, bench.root)
+        rows.append(
+            [name, "no" if lacking else "yes", ", ".join(f.replace("|", " or ") for f in lacking)]
+        )
+    return "## Judgement sets\n\n" + grid(rows, "markdown") + "\n"
+
+
+ANALYSED = (("tiger", "figure7"), ("beyond", "robustness"), ("beyond", "saturation"))
+
+
+def _specs(bench: reproduce.Bench) -> tuple[list[str], dict[str, str]]:
+    fine, why = wanted(bench)
+    if "cider_d" in fine:
+        fine.insert(fine.index("cider_d") + 1, "cider_d(by='row')")
+    return fine, why
+
+
+def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str:
+    """Return a table of all metrics under several protocols."""
+    specs, why = _specs(bench)
+    cells = [["metric", *names]]
+    signatures: dict[str, str] = {}
+    gaps: dict[str, str] = {}
+    order: dict[str, float] = {}
+    values: dict[str, list[str]] = {}
+    for at, name in enumerate(names):
+        for spec in specs:
+            for r in bench.result(spec, name).results:
+                row = values.setdefault(r.metric, ["-"] * len(names))
+                if r.reason:
+                    why[r.metric] = short(r.reason)
+                    continue
+                row[at] = f"{r.value:.4f} [{r.low:.4f}, {r.high:.4f}]"
+                signatures[r.metric] = r.signature
+                if r.unscored:
+                    gaps[r.metric] = (
+                        f"{r.unscored:,} of {r.n + r.unscored:,} without a score ({name})"
+                    )
+                order.setdefault(r.metric, -r.value)
+    for metric in why:  # what cannot be computed keeps its row, empty
+        values.setdefault(metric, ["-"] * len(names))
+    cells += [[m, *values[m]] for m in sorted(values, key=lambda m: order.get(m, 9.0))]
+    said = [
+        f"- {n}: {protocols.get(n).describe()}"
+        + (f" (used by {protocols.get(n).used_by})" * bool(protocols.get(n).used_by))
+        for n in names
+    ]
+    said += _cautions(specs)
+    said += [f"- {m}: {w}" for m, w in gaps.items()]
+    said += [f"- {m}: not computed: {w}" for m, w in why.items()]
+    text = "\n".join(f"{m}: {s}" for m, s in sorted(signatures.items()))
+    return (
+        f"## {title}\n\n{grid(cells, 'markdown')}\n\n"
+        + "\n".join(said)
+        + f"\n\n<details><summary>signatures</summary>\n\n```\n{text}\n```\n\n</details>\n"
+    )
+
+
+def _cautions(specs: list[str]) -> list[str]:
+    """Return what is known of encoders that may have seen such captions in training."""
+    out = []
+    for spec in specs:
+        encoder = registry.create(spec).parameters().get("encoder")
+        known = defaults(str(encoder)) if encoder else None
+        if known is not None and known.caution:
+            out.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
+    return out
+
+
+def _main_columns(found: Evaluation) -> list[str]:
+    """Return one or two columns per metric: pictures of forty rows help nobody."""
+    minor = ("bleu_2", "bleu_3", "spice_", "wmd_", "bertscore_p", "bertscore_r", "cider_d(")
+    return [r.metric for r in found.results if not r.reason and not r.metric.startswith(minor)]
+
+
+def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
+    text = _overview(bench, EXPERT, "Flickr8k-Expert: all metrics")
+    found = bench.together(_specs(bench)[0], EXPERT[0])
+    limit = agreement.ceiling(found.judged)
+    text += (
+        "\nPeople among themselves: " + "; ".join(f"{k} {v:.3f}" for k, v in limit.items()) + ".\n"
+    )
+    text += _pictures(found, folder, "flickr8k-expert", trials)
+    names, matrix = diagnostics.correlations(
+        {k: v for k, v in found.scores.items() if k in _main_columns(found)}
+    )
+    if len(names) > 1:
+        pictures.dendrogram(names, diagnostics.linkage(matrix), folder / "metric-tree.svg")
+    return (
+        text
+        + "\n![which metrics say the same](pictures/metric-tree.svg)\n\n### Diagnostics\n\n"
+        + diagnostics.render(found, "markdown")
+    )
+
+
+def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
+    text = _overview(bench, PAIRS, "PASCAL-50S: all metrics")
+    found = bench.together(_specs(bench)[0], PAIRS[1])
+    kinds = ("HC", "HI", "HM", "MM")
+    cells = [["metric", *kinds, "all"]]
+    for r in sorted((r for r in found.results if not r.reason), key=lambda r: -r.value):
+        cells.append([r.metric, *(f"{r.groups[k]:.3f}" for k in kinds), f"{r.value:.3f}"])
+    text += f"\n### By kind of pair ({PAIRS[1]})\n\n{grid(cells, 'markdown')}\n"
+    votes = agreement.ceiling(bench.judged("pascal50s-votes"))
+    text += (
+        "\nPeople among themselves (direct votes): "
+        + "; ".join(f"{k} {v:.3f}" for k, v in votes.items())
+        + ".\n"
+    )
+    text += _pictures(found, folder, "pascal50s", trials)
+    direct = bench.together(_specs(bench)[0], PAIRS[3])
+    return (
+        text + "\n### Diagnostics on the direct votes\n\n" + diagnostics.render(direct, "markdown")
+    )
+
+
+def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
+    columns = _main_columns(found)
+    tests = found.tests(columns, trials=trials)
+    pictures.intervals(found, folder / f"{name}-intervals.svg")
+    pictures.beats(found, tests, folder / f"{name}-beats.svg")
+    close = [t for t in tests if t.corrected >= 0.05]
+    return (
+        f"\n![agreement with intervals](pictures/{name}-intervals.svg)\n"
+        f"\n![who beats whom](pictures/{name}-beats.svg)\n\n"
+        f"{len(tests)} pairs of metrics were compared (PERM-BOTH by image, "
+        f"{max(trials, 100 * len(tests)):,} permutations, Holm); {len(tests) - len(close)} differ "
+        "at p < .05. Not told apart: "
+        + (", ".join(f"{t.a} and {t.b}" for t in close) or "none")
+        + ".\n"
+    )
+
+
+def _paper(bench: reproduce.Bench, paper: str, title: str, folder: Path) -> str:
+    out = [f"## {title}\n"]
+    for table in TABLES:
+        if table.paper == paper:
+            out.append(reproduce.render(reproduce.fill(table, bench), "markdown"))
+    for (owner, name), analyse in ANALYSES.items():
+        if owner != paper or (analyse is reference_sweep and paper != "tiger"):
+            continue
+        try:
+            found = analyse(bench)
+        except CaptiousError as err:
+            out.append(f"### {owner} {name}\n\nnot computed: {short(str(err), 300)}\n")
+            continue
+        out.append(found.render("markdown"))
+        out.append(_drawn(found, folder, f"{owner}-{name}"))
+    return "\n".join(out)
+
+
+def _drawn(found: Analysis, folder: Path, name: str) -> str:
+    if found.heat is not None:
+        rows, columns, values, middle = found.heat
+        pictures.heat(rows, columns, values, folder / f"{name}.svg", found.title, middle)
+        return f"![{found.title}](pictures/{name}.svg)\n"
+    if not found.lines:
+        return ""
+    pictures.curves(found.lines, found.at, folder / f"{name}.svg", *found.axes)
+    return f"![{found.title}](pictures/{name}.svg)\n"

@@ -1,0 +1,1 @@
+"""Spoilt captions: attacks, edits, swaps, and the word lists that they share."""

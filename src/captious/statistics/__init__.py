@@ -1,0 +1,1 @@
+"""Bootstrap, permutation tests, corrections: used by the engine and by meta alike."""

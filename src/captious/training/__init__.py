@@ -1,0 +1,1 @@
+"""How every shipped weight is made: SCAN, ViLBERT, language model, composites, caption parser."""

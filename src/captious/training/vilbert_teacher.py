@@ -1,0 +1,156 @@
+"""A teacher that looks: how well a grounding model finds captions to fit photographs.
+
+A text encoder can tell how relevant a caption is for the *captions* of a photograph; what the
+photograph itself says, it cannot. SCAN can. Its similarities are higher for some photographs than
+for others, whatever the caption: here they are brought to the deviation of a photograph's
+similarities with random captions, so that values of different photographs can be compared. The same
+is done with its single words: the best dot product of a content word with a region, beside those of
+the words of random captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from captious.evidence.regions import RegionStore
+from captious.models import scan
+from captious.progress import track
+from captious.training.scan_run import encode, gather
+
+_RANDOM = 60
+_AT_ONCE = 50
+
+
+class Found(NamedTuple):
+    """What a grounding model finds of a caption in a set of regions.
+
+    Attributes:
+        fits: how well each piece fits, in deviations above random ones ``[pieces]``.
+        dots: of each piece's word with each region ``[pieces, regions]``; nan where a word is none
+            that a region can show.
+    """
+
+    fits: Tensor
+    dots: Tensor
+
+
+class LookingTeacher:
+    """How well captions and their words fit sets of regions, of one photograph or of several.
+
+    Args:
+        weights: folder of the grounding model.
+        stores: regions of the photographs and, where there are such, of the mirrored ones.
+        names: the photographs.
+        captions: of each photograph.
+        spelled: their word pieces as written (``##`` continues a word), without marks.
+        unseen: words that no region can show.
+        seed: which captions every set of regions is compared with.
+
+    Attributes:
+        regions: per store, the model's vectors of all photographs' regions ``[images, regions, k]``
+            in half precision.
+    """
+
+    def __init__(
+        self,
+        weights: Path,
+        stores: Sequence[RegionStore],
+        names: Sequence[str],
+        captions: Sequence[Sequence[str]],
+        spelled: Sequence[Sequence[Sequence[str]]],
+        unseen: Container[str] = (),
+        seed: int = 0,
+    ) -> None:
+        self.model, self.vocabulary = scan.load(weights)
+        self.model.eval()
+        self.captions, self.spelled, self.unseen = captions, spelled, unseen
+        self._names = self.vocabulary.words()
+        draw = np.random.default_rng(seed)
+        some = draw.choice(len(captions), min(_RANDOM, len(captions)), replace=False)
+        usual = [(i, int(draw.integers(len(captions[i])))) for i in some.tolist()]
+        with torch.inference_mode():
+            self.usual = self._words(usual)
+            seen = [places[places >= 0].unique() for places in map(self.places, usual)]
+            vectors = [own[at] for own, at in zip(self.usual[0], seen, strict=True)]
+            self.usual_words = torch.cat(vectors)
+            self.regions = [
+                torch.cat(
+                    [
+                        self.model.image(gather(store, names[at : at + _AT_ONCE]).float()).half()
+                        for at in track(range(0, len(names), _AT_ONCE), "looking", unit="batches")
+                    ]
+                ).clone()
+                for store in stores
+            ]
+
+    def _ids(self, text: tuple[int, int]) -> list[int]:
+        return encode(self.vocabulary, self.captions[text[0]][text[1]])
+
+    def _words(self, texts: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        ids, lengths = scan.pad([self._ids(text) for text in texts])
+        return self.model.text(ids, lengths), lengths
+
+    def places(self, text: tuple[int, int]) -> Tensor:
+        """Which of the model's words each piece belongs to; -1: none that a region can show."""
+        mine = [self._names[at] for at in self._ids(text)]
+        out: list[int] = []
+        after = 0
+        for written in _whole(self.spelled[text[0]][text[1]]):
+            word = "".join(piece.removeprefix("##") for piece in written)
+            found = next((at for at in range(after, len(mine)) if mine[at] == word), None)
+            if found is not None:
+                after = found + 1
+            out += [-1 if found is None or word in self.unseen else found] * len(written)
+        return torch.tensor(out, dtype=torch.long)
+
+    def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Found]:
+        """How well each piece of each text fits its set of regions, and where it is.
+
+        Args:
+            regions: ``[sets, regions, k]``, from :attr:`regions`.
+            texts: of each set, named by photograph and number; as many for every set.
+
+        Returns:
+            Set after set, text after text. How well a piece fits is the mean of the caption's and
+            the word's deviation above random ones (own captions have about 3); for pieces that
+            name nothing the caption's mean.
+        """
+        out = []
+        with torch.inference_mode():
+            usual = self.model.similarity(regions, *self.usual)
+            single = (self.usual_words @ regions.mT).amax(2)
+            words, lengths = self._words([text for some in texts for text in some])
+            many = len(texts[0])
+            for row, some in enumerate(texts):
+                mine = slice(row * many, (row + 1) * many)
+                count = lengths[mine]
+                own = words[mine, : int(count.max())]
+                whole = self.model.similarity(regions[row : row + 1], own, count)[0]
+                whole = (whole - usual[row].mean()) / usual[row].std()
+                dots = own @ regions[row].T
+                best = (dots.amax(2) - single[row].mean()) / single[row].std()
+                for text, caption, word, where in zip(some, whole, best, dots, strict=True):
+                    places = self.places(text)
+                    named = places >= 0
+                    fits = torch.where(named, word[places], 0.0)
+                    mean = fits.sum() / named.sum() if named.any() else caption
+                    fits = (caption + torch.where(named, fits, mean)) / 2
+                    out.append(Found(fits, torch.where(named[:, None], where[places], torch.nan)))
+        return out
+
+
+def _whole(pieces: Sequence[str]) -> list[list[str]]:
+    """Pieces of a word together."""
+    out: list[list[str]] = []
+    for piece in pieces:
+        if piece.startswith("##") and out:
+            out[-1].append(piece)
+        else:
+            out.append([piece])
+    return out
