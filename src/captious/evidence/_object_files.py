@@ -68,9 +68,10 @@ def read(path: Path) -> Iterator[Found]:
 
 def _voc(path: Path) -> Iterator[Found]:
     """PASCAL VOC: one XML per image."""
+    content = read_bytes(path)
     try:
         parser = ElementTree.XMLParser(target=_Elements())
-        parser.feed(read_bytes(path))
+        parser.feed(content)
         root = parser.close()
     except InputError as error:
         raise InputError(f"{path}: refused, {error}") from None
