@@ -1,8 +1,10 @@
-"""Settings of a run: one frozen object, active for the length of a ``with`` block.
+"""Settings: where things lie and how fast to work; active inside a ``with`` block.
+
+Nothing here changes a number: what does is a parameter of a metric, evidence, or part of the job.
 
 Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``;
 ``CAPTIOUS_EMBEDDING_MEMORY`` and ``CAPTIOUS_EMBEDDING_CACHE`` are read by
-:mod:`captious.models.embedding_cache`); scores never depend on these, only speed and places do.
+:mod:`captious.models.embedding_cache`).
 """
 
 from __future__ import annotations
@@ -42,18 +44,14 @@ class Settings:
         device: ``auto`` picks cuda, then mps, then cpu.
         threads: upper bound for worker threads or processes.
         download: whether a missing asset may be fetched from its home.
-        seed: for bootstrap and every other draw.
         progress: whether progress bars may be shown.
-        regions: a region store that image-grounded metrics read, if the user named one.
     """
 
     cache_dir: Path = field(default_factory=_default_cache)
     device: str = field(default_factory=lambda: os.environ.get("CAPTIOUS_DEVICE", "auto"))
     threads: int = field(default_factory=_default_threads)
     download: bool = False
-    seed: int = 12345
     progress: bool = True
-    regions: Path | None = None
 
 
 _active: ContextVar[Settings | None] = ContextVar("captious_settings", default=None)

@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
             resamples=args.trials if args.paper == "all" else 0,
             store=not args.no_store,
             skip=_skipped(args.skip),
+            regions=args.regions,
         )
         if args.paper == "all":
             from captious.papers import results_page

@@ -310,16 +310,7 @@ def with_references(samples: CaptionSet, index: np.ndarray, counts: np.ndarray) 
     """Return the samples with other references: ``index`` into the flat list, counts per row."""
     offsets = np.zeros(len(samples) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
-    return CaptionSet(
-        samples.pool,
-        samples.caption,
-        samples.reference[index],
-        offsets,
-        samples.ids,
-        samples.images,
-        samples.systems,
-        samples.objects,
-    )
+    return replace(samples, reference=samples.reference[index], offsets=offsets)
 
 
 def without_equal(samples: CaptionSet, units: npt.NDArray[np.object_] | None = None) -> CaptionSet:

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from captious import settings
 from captious.errors import UsageError
 from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
 from captious.judgements.protocols import Protocol, chosen_samples
@@ -154,7 +153,7 @@ def evaluate(
     scorer: Scorer,
     *,
     resamples: int = RESAMPLES,
-    seed: int | None = None,
+    seed: int = bootstrap.SEED,
 ) -> Evaluation:
     """Measure how far each metric of the scorer agrees with people.
 
@@ -171,7 +170,6 @@ def evaluate(
             f"{judged.name} holds {'choices between two captions' if pairs else 'ratings'}: "
             f"the protocol {protocol.name} does not apply to it"
         )
-    seed = settings.get().seed if seed is None else seed
     if protocol.drop_own:
         judged = judged.without_own()
     tables = [scorer(chosen_samples(judged, protocol, d)) for d in range(protocol.draws)]

@@ -40,7 +40,7 @@ from captious import errors, settings
 from captious.metrics import _meteor_align, _meteor_picture
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, Sample, WorkKey
 
 STAGES = ("exact", "stem", "synonym", "paraphrase")
 _WEIGHTS = _meteor_align.WEIGHTS
@@ -178,7 +178,7 @@ class Meteor(Metric):
         from captious.metrics import _meteor_words
 
         return samples.pool.derived(
-            ("meteor", self),
+            WorkKey[Any]("meteor", (self,)),
             lambda: _meteor_words.build(samples.pool, self.tokenizer, *self._tables()),
         )
 

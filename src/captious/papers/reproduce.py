@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from captious import registry, settings
+from captious import registry
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.judgements import protocols, sets
 from captious.judgements.judgement_set import JudgementSet
@@ -18,6 +18,7 @@ from captious.meta.evaluate import Evaluation, Result, evaluate
 from captious.meta.scoring import Scorer
 from captious.meta.tables import grid, short
 from captious.papers.paper_tables import TABLES, Choice, PaperTable, reported
+from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet, Floats
 
 EXTRAS = "not in the paper"
@@ -69,6 +70,7 @@ class Bench:
         resamples: bootstrap draws.
         store: whether scores are kept in the cache folder.
         skip: metrics to leave out (``vilbertscore``), or on one set (``vilbertscore@flickr8k-cf``).
+        regions: region features of the judged photographs.
     """
 
     root: Path
@@ -77,13 +79,14 @@ class Bench:
     resamples: int = 1000
     store: bool = True
     skip: tuple[str, ...] = ()
+    regions: Path | None = None
     _sets: dict[str, JudgementSet] = field(default_factory=dict)
     _results: dict[tuple[str, str], Evaluation] = field(default_factory=dict)
     _scorers: dict[str, Scorer] = field(default_factory=dict)
 
     def fresh(self) -> Bench:
         """Return the same bench with nothing read or computed, for another process."""
-        return Bench(self.root, self.objects, self.extras, self.resamples, self.store, self.skip)
+        return replace(self, _sets={}, _results={}, _scorers={})
 
     def keep(
         self, spec: str, protocol: str, results: tuple[Result, ...], scores: dict[str, Floats]
@@ -93,7 +96,7 @@ class Bench:
         judged = self.judged(chosen.set)
         judged = judged.without_own() if chosen.drop_own else judged
         self._results[spec, protocol] = Evaluation(
-            judged, chosen, results, scores, settings.get().seed, self.resamples
+            judged, chosen, results, scores, SEED, self.resamples
         )
 
     def skipped(self, spec: str, set_name: str) -> bool:
@@ -111,7 +114,7 @@ class Bench:
     def scorer(self, spec: str) -> Scorer:
         """Return the scorer of one metric, made once."""
         if spec not in self._scorers:
-            self._scorers[spec] = Scorer([spec], store=self.store)
+            self._scorers[spec] = Scorer([spec], store=self.store, regions=self.regions)
         return self._scorers[spec]
 
     def result(self, spec: str, protocol: str) -> Evaluation:
@@ -170,9 +173,9 @@ def labelled(judged: JudgementSet, path: Path | None, replacing: bool = False) -
     store = ObjectStore.read(path)
 
     def add(samples: CaptionSet) -> CaptionSet:
-        objects = np.empty(len(samples), object)
-        objects[:] = [None if i is None else store.labels(i) for i in samples.images]
-        return replace(samples, objects=objects)
+        known = {str(i): store.labels(str(i)) for i in samples.images if i is not None}
+        held = {image: labels for image, labels in known.items() if labels is not None}
+        return samples.with_labels(held, store.source)
 
     return replace(
         judged, samples=add(judged.samples), pool=None if judged.pool is None else add(judged.pool)
