@@ -56,6 +56,18 @@ def add_parser(subs: Any) -> None:
     group.add_argument(
         "--keep-own", action="store_true", help="keep captions that are their own reference"
     )
+    group.add_argument(
+        "--part", metavar="NAME", help="one part of the set only, e.g. coco of composite"
+    )
+    group.add_argument(
+        "--systems", choices=["human", "machine"], help="captions of people or captioners only"
+    )
+    group.add_argument(
+        "--joined",
+        action="store_true",
+        default=None,
+        help="join the references of a caption into one text",
+    )
     add_places(parser)
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
     parser.add_argument(
@@ -100,9 +112,11 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--objects",
-        type=Path,
-        metavar="FILE",
-        help="object labels of the images, for label metrics",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="object labels of the images, for label metrics; several files are united; `gold` are "
+        "the labels that the set brings, `detector` looks at the photographs",
     )
     parser.add_argument(
         "--regions",
@@ -146,6 +160,9 @@ def run(args: argparse.Namespace) -> int:
             seed=args.draw_seed,
             drop_own=False if args.keep_own else None,
             drop_equal=args.drop_equal,
+            part=args.part,
+            systems=args.systems,
+            joined=args.joined,
         )
         found = evaluate(judged, protocol, scorer, resamples=args.trials)
         tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
@@ -169,10 +186,9 @@ def run(args: argparse.Namespace) -> int:
 
 def judgements(args: argparse.Namespace) -> Any:
     """Load the judgement set that the options name, with object labels if given."""
-    from captious.judgements import sets
+    from captious.judgements import labels, sets
     from captious.judgements.judgement_set import JudgementSet
     from captious.judgements.sets import user_files
-    from captious.papers.reproduce import labelled
 
     path = Path(args.judged)
     if args.judged not in sets.names() and (path.suffix or path.exists()):
@@ -186,4 +202,4 @@ def judgements(args: argparse.Namespace) -> Any:
                 "`captious reproduce bert_tbr table1` correlates them with the judgements"
             )
         judged = found
-    return labelled(judged, args.objects, replacing=True)
+    return labels.labelled(judged, labels.parse(args.objects))

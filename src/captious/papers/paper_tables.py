@@ -57,7 +57,7 @@ class PaperTable:
 @lru_cache(maxsize=1)
 def reported() -> dict[str, Any]:
     """Return the printed numbers of all papers."""
-    text = files("captious.meta").joinpath("reported.json").read_text("utf-8")
+    text = files("captious.papers").joinpath("reported.json").read_text("utf-8")
     return json.loads(text)
 
 
