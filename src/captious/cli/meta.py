@@ -89,6 +89,15 @@ def add_parser(subs: Any) -> None:
         "correlation between the metrics",
     )
     parser.add_argument(
+        "--disagreements",
+        type=int,
+        nargs="?",
+        const=3,
+        metavar="N",
+        help="show N captions of each kind of disagreement with people: photograph, caption, human "
+        "score, the metric's group and value (default: 3)",
+    )
+    parser.add_argument(
         "--picture",
         type=Path,
         metavar="FILE",
@@ -171,6 +180,8 @@ def run(args: argparse.Namespace) -> int:
             from captious.meta import diagnostics
 
             text += "\n" + diagnostics.render(found, args.format)
+        if args.disagreements is not None:
+            text = _with_disagreements(text, found, args)
         if args.picture:
             from captious.meta import pictures
 
@@ -182,6 +193,23 @@ def run(args: argparse.Namespace) -> int:
         with files.replacing(args.output) as file:
             file.write(text)
     return 0
+
+
+def _with_disagreements(text: str, found: Any, args: argparse.Namespace) -> str:
+    """Add examples of every metric to the rendered table."""
+    import json
+
+    from captious.meta import disagreements
+
+    if args.disagreements < 1:
+        raise UsageError("--disagreements takes the number of examples of each kind, 1 or more")
+    shown = [e for m in found.scores for e in disagreements.examples(found, m, args.disagreements)]
+    if args.format == "json":
+        whole = json.loads(text) | {"disagreements": disagreements.to_json(shown)}
+        return json.dumps(whole, indent=1) + "\n"
+    if args.format == "csv":
+        raise UsageError("--disagreements is written as text, markdown or JSON, not as CSV")
+    return text + "\n" + disagreements.render(shown, args.format)
 
 
 def judgements(args: argparse.Namespace) -> Any:

@@ -90,9 +90,7 @@ def own_labels(path: Path) -> Labels | None:
     return Labels(ObjectStore.read(path)) if path.exists() else None
 
 
-def labelled(
-    judged: JudgementSet, sources: Sequence[Source], counts: bool = False
-) -> JudgementSet:
+def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = False) -> JudgementSet:
     """Return the set with the labels of these sources, united; its own are ``gold``.
 
     Args:

@@ -8,8 +8,8 @@ exports hold is left out, as in every paper.
 The judged human caption is one of the references of its image: the protocols take it out, either of
 the references of all three captions (``composite/tau-c``) or of its own only (``-row``).
 
-Images are named by their photograph, as in the other sets: the path where it is there, else its file
-name. The gold labels of VIFIDEL are those of COCO's instances, for the COCO part.
+Images are named by their photograph, as in the other sets: the path where it is there, else its
+file name. The gold labels of VIFIDEL are those of COCO's instances, for the COCO part.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
                 value = number(rating, 1, 5, place, checks)
                 if system == "human" and len(_coco.others(text, references)) == len(references):
                     checks.note("human captions that are not among the references", place)
-                rows.append(
-                    (f"{part}:{key}", system, text, references, part, value, photograph)
-                )
+                rows.append((f"{part}:{key}", system, text, references, part, value, photograph))
     checks.stop_if_bad()
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[0] for r in rows], [r[4] for r in rows]
