@@ -161,11 +161,19 @@ class Bench:
         """
         key = (name, objects, counts)
         if key not in self._sets:
-            if objects:
-                found = labels.labelled(self.judged(name), self._sources(objects), counts)
-            else:
-                found = self._given(sets.load_ratings(name, self.root))
-            self._sets[key] = found
+            raw = self._raw(name)
+            self._sets[key] = (
+                labels.labelled(raw, self._sources(objects), counts)
+                if objects
+                else self._given(raw)
+            )
+        return self._sets[key]
+
+    def _raw(self, name: str) -> JudgementSet:
+        """Return a set with the labels that it brings itself: these are its gold ones."""
+        key = (name, GOLD + " only", False)
+        if key not in self._sets:
+            self._sets[key] = sets.load_ratings(name, self.root)
         return self._sets[key]
 
     def _given(self, judged: JudgementSet) -> JudgementSet:
@@ -266,7 +274,7 @@ def missing_here(spec: str) -> str:
 
 
 def choose(choices: tuple[Choice, ...], bench: Bench) -> tuple[Choice | None, str]:
-    """Return the first choice that can run here, or None and why the paper's own cannot."""
+    """Return the first choice that can run here, or None and why not even the last one can."""
     why = ""
     for choice in choices:
         lacking = missing_here(choice.spec)
@@ -275,7 +283,7 @@ def choose(choices: tuple[Choice, ...], bench: Bench) -> tuple[Choice | None, st
             lacking = "needs --objects " + " ".join(f"{n}=FILE" for n in named)
         if not lacking:
             return choice, ""
-        why = why or lacking
+        why = lacking
     return None, why
 
 

@@ -104,7 +104,7 @@ def error_groups(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
         if lines:
             panels[title] = (tuple(map(float, gaps)), lines)
     return Analysis(
-        "TIGEr, Appendix A.1 and Figure 8: group of the metric minus human group",
+        "TIGEr, Figure 8 (Appendix A.1): group of the metric minus human group",
         cells,
         [*remarks, "drawn: TIGEr and its two parts", *left_out(why)],
         axes=("metric's group minus people's", "share of captions"),
@@ -134,7 +134,7 @@ def examples(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
                 for e in disagreements.examples(found, metric, 2)
             ]
     return Analysis(
-        "TIGEr, Appendix A.2 and Table 3: examples by kind of disagreement",
+        "TIGEr, Table 3 (Appendix A.2): examples by kind of disagreement",
         cells,
         [*remarks, *left_out(why)],
     )

@@ -146,7 +146,7 @@ def _scored(
     )
     why: dict[str, str] = {}
     specs = [f"vifidel(profile='{p}',vectors='{v}')" for v in _tables(bench) for p in _PROFILES]
-    others = usable(tuple(constant or ()))[0]
+    others = usable(tuple(constant))[0] if constant else []
     found = bench.columns([*specs, *others], samples, why)
     heads = [s for s in found if s.startswith("vifidel")]
     cells = [["example", "paper", *heads, *others]]
