@@ -304,7 +304,7 @@ def test_a_metric_made_of_others_reads_what_is_kept_of_them(rated, cache, monkey
     from captious.metrics.meteor import Meteor
     from captious.metrics.spice import Spice
 
-    spec = "eval_ms(guard=False)"
+    spec = "eval_ms"
     alone = Scorer([spec], store=False)(rated.samples)[spec]
     Scorer(["meteor", "spice"])(rated.samples)
 
@@ -330,7 +330,7 @@ def test_metrics_of_one_scorer_share_their_inputs(rated, cache, monkeypatch):
         return honest(self, *args)
 
     monkeypatch.setattr(Meteor, "stats", counted)
-    specs = ["meteor", "eval_ms(guard=False)", "eval_mcs(guard=False)"]
+    specs = ["meteor", "eval_ms", "eval_mcs"]
     found = Scorer(specs, store=False)(rated.samples)
     assert list(found) == specs
     assert len(calls) == 1
