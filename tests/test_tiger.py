@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -316,3 +317,31 @@ def test_a_clip_type_model_grounds_region_crops(tmp_path):
     assert rows[0, :3].tolist() == pytest.approx([0.75, 1, 0.5], abs=1e-5)
     assert np.isfinite(rows).all()
     assert rows[1, 0] != pytest.approx(rows[0, 0], abs=1e-6)
+
+
+def test_rrs_of_the_paper_stays_inside_0_and_1():
+    """Negative weights as gains gave 1.36, even -32 on such vectors; their positive part cannot."""
+    rng = np.random.default_rng(0)
+    reference, candidate = rng.normal(size=(2, 2000, 36))
+    found = region_rank_similarity(reference, candidate, scaled=False)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    # By hand: gains 0 (for -1), 2, 1; the candidate puts the best region last.
+    r, c = np.array([[-1.0, 2.0, 1.0]]), np.array([[3.0, 1.0, 2.0]])
+    expected = (0 + 1 / np.log2(3) + 2 / np.log2(4)) / (2 + 1 / np.log2(3))
+    assert region_rank_similarity(r, c, scaled=False)[0] == pytest.approx(expected)
+    assert region_rank_similarity(-np.abs(r), c, scaled=False)[0] == 1
+
+
+def test_lambda_is_a_parameter(released):
+    metric, samples, *_ = released
+    plain = metric.stats(samples, None).rows[:, 0]
+    own = float(metric.signature("5", None).partition("|lambda:")[2].partition("|")[0])
+    same = dataclasses.replace(metric, smooth=own)
+    np.testing.assert_array_equal(same.stats(samples, None).rows[:, 0], plain)
+    assert same.signature("5", None) == metric.signature("5", None)
+    sharp = dataclasses.replace(metric, smooth=2 * own)
+    assert not np.allclose(sharp.stats(samples, None).rows[:, 0], plain)
+    assert f"|lambda:{2 * own:g}|" in sharp.signature("5", None)
+    with pytest.raises(UsageError, match="lambda"):
+        Tiger(smooth=0.0)

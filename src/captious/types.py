@@ -334,6 +334,10 @@ class CaptionSet:
         """Return the same captions with these object labels."""
         return replace(self, evidence=replace(self.evidence, labels=Labels(by_image, source)))
 
+    def without_labels(self) -> CaptionSet:
+        """Return the same captions with nothing known of the objects."""
+        return replace(self, evidence=replace(self.evidence, labels=None))
+
     def labels_of(self, row: int) -> tuple[str, ...] | None:
         """Return the object labels of a row's image, or None where nothing is known."""
         labels = self.evidence.labels

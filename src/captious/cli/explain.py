@@ -30,7 +30,13 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
     parser.add_argument("--system", help="its system, where the file holds several")
-    parser.add_argument("--caption", "-c", metavar="TEXT", help="explain this text instead")
+    parser.add_argument(
+        "--caption",
+        "-c",
+        action="append",
+        metavar="TEXT",
+        help="explain this text instead; several texts of one image are shown side by side",
+    )
     parser.add_argument(
         "--reference",
         "-R",
@@ -64,50 +70,58 @@ def run(args: argparse.Namespace) -> int:
         job = _job(args, metric)
         job.check()
         samples = job.read(_options.say(args))
-        found = explain(samples, metric, _row(args, samples))
+        found = [explain(samples, metric, row) for row in _rows(args, samples)]
     if args.output is not None:
-        if found.svg is None:
+        from captious.report.side_by_side import joined
+
+        drawn = [one.svg for one in found if one.svg is not None]
+        if len(drawn) < len(found):
             raise UsageError(f"{metric.name} explains this caption in words only, not as a picture")
         if args.output.suffix.lower() == ".png":
             from captious.report.raster import save_png
 
-            save_png(found.svg, args.output)
+            save_png(joined(drawn), args.output)
         else:
             with files.replacing(args.output) as file:
-                file.write(found.svg)
+                file.write(joined(drawn))
         _options.remark(f"wrote {args.output}")
     if args.format == "json":
-        sys.stdout.write(json.dumps(found.data, indent=1, ensure_ascii=False) + "\n")
+        told = found[0].data if len(found) == 1 else [one.data for one in found]
+        sys.stdout.write(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    elif len(found) == 1:
+        sys.stdout.write(found[0].text + "\n")
     else:
-        sys.stdout.write(found.text + "\n")
+        parts = zip(args.caption, found, strict=True)
+        sys.stdout.write("\n\n".join(f"{text}\n{one.text}" for text, one in parts) + "\n")
     return 0
 
 
 def _job(args: argparse.Namespace, metric: Metric) -> ScoringJob:
-    """Return the job that holds the caption to explain."""
+    """Return the job that holds the captions to explain."""
     if args.caption is None:
         if not args.captions or args.id is None:
             raise UsageError("name a caption file and --id, or give --caption TEXT")
         return _options.job(args, (metric,))
     if args.captions:
         raise UsageError("give a caption file with --id, or --caption TEXT, not both")
+    count = len(args.caption)
     return _options.job(
         args,
         (metric,),
-        captions=[args.caption],
-        references=[args.reference],
-        images=None if args.image is None else [args.image],
+        captions=list(args.caption),
+        references=[args.reference] * count,
+        images=None if args.image is None else [args.image] * count,
     )
 
 
-def _row(args: argparse.Namespace, samples: CaptionSet) -> int:
-    """Return the row to explain."""
+def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
+    """Return the rows to explain."""
     if args.caption is not None:
-        return 0
+        return list(range(len(samples)))
     named = zip(samples.ids, samples.systems, strict=True)
     for row, (name, system) in enumerate(named):
         if name == args.id and args.system in (None, system):
-            return row
+            return [row]
     raise InputError(
         f"{args.captions[0]}: no caption has the id {args.id!r}"
         + (f" and the system {args.system!r}" if args.system else "")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,22 +100,36 @@ class ObjectStore:
         return known
 
 
-def union(stores: Sequence[ObjectStore]) -> ObjectStore:
-    """Join sources: an image has every label that any of them gives, each once.
+def joined(parts: Sequence[Sequence[str]], counts: bool = False) -> tuple[str, ...]:
+    """Join the labels that several sources give one image: every label once.
 
     The paper joins gold annotations and detectors this way; counts of different detectors cannot be
-    added without counting the same object twice.
+    added without counting the same object twice. With ``counts`` a label stands as often as in the
+    source that sees most of it.
+
+    Example:
+        >>> joined([["dog", "dog"], ["dog", "ball"]]), joined([["dog", "dog"], ["dog"]], True)
+        (('dog', 'ball'), ('dog', 'dog'))
     """
+    names = dict.fromkeys(label for part in parts for label in part)
+    if not counts:
+        return tuple(names)
+    found = [Counter(part) for part in parts]
+    return tuple(n for n in names for _ in range(max(c[n] for c in found)))
+
+
+def union(stores: Sequence[ObjectStore]) -> ObjectStore:
+    """Join sources: an image has every label that any of them gives, each once."""
     if len(stores) == 1:
         return stores[0]
-    joined: dict[str, tuple[str, ...]] = {}
+    together: dict[str, tuple[str, ...]] = {}
     for number, store in enumerate(stores):
         for key in store.by_image:
             if any(earlier.labels(key) is not None for earlier in stores[:number]):
                 continue  # already there, perhaps under a longer or shorter name
             parts = [part for s in stores if (part := s.labels(key)) is not None]
-            joined[key] = tuple(dict.fromkeys(label for part in parts for label in part))
-    return ObjectStore(" + ".join(s.source for s in stores), joined)
+            together[key] = joined(parts)
+    return ObjectStore(" + ".join(s.source for s in stores), together)
 
 
 def _aliases(key: str) -> list[str]:

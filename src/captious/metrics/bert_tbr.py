@@ -99,8 +99,9 @@ class BertTbr(Metric):
 
     Args:
         profile: ``clean``, ``paper`` or ``release``.
-        parts: ``TBR``, or for the ablation ``BS`` (BERTScore recall), ``T``, ``TB``, ``TR``,
-            ``TcatR``.
+        parts: ``TBR``, or for the ablation ``BS`` (the recall of BERTScore with idf: every
+            reference piece counts, also one whose best cosine is not positive), ``T``, ``TB``,
+            ``TR``, ``TcatR``.
         encoder: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's are
             ``bert-base-uncased`` and ``roberta-large``.
         layer: hidden state, 0 = embeddings; None = the encoder's known default.
@@ -238,7 +239,7 @@ class BertTbr(Metric):
             joint.stop[which],
             view.content,
             view.stop,
-            self._threshold() if PARTS[self.parts][0] else 0.0,
+            self._threshold() if PARTS[self.parts][0] else None,
             PROFILES[self.profile].denominator,
         )
         value = found.combined * found.removed if PARTS[self.parts][2] else found.combined

@@ -105,7 +105,7 @@ def factors(
     stop: torch.Tensor,
     caption: torch.Tensor,
     caption_stop: torch.Tensor,
-    threshold: float,
+    threshold: float | None,
     denominator: str,
 ) -> Factors:
     """Score captions against their combined references.
@@ -118,7 +118,7 @@ def factors(
         stop: (B, R) stop words among the reference pieces.
         caption: (B, C) text pieces of the caption.
         caption_stop: (B, C) stop words among them.
-        threshold: the cut.
+        threshold: the cut; None cuts nothing and counts every piece (recall of BERTScore).
         denominator: of the second factor: ``all`` pieces that are no stop words, or the
             ``matched`` ones only.
     """
@@ -131,18 +131,25 @@ def factors(
         value = best[:, None, :].expand(shape).gather(2, rows)
         content_value = best_content[:, None, :].expand(shape).gather(2, rows)
     share = taken * weight[:, None, :]
+    counted_share = share if threshold is None else share * (value > 0)
     content = taken & ~stop[:, None, :]
     counted = content if denominator == "all" else content & (content_value > 0)
     return Factors(
-        _ratio((share * value).sum(2), (share * (value > 0)).sum(2)),
+        _ratio((share * value).sum(2), counted_share.sum(2)),
         _ratio((content * content_value).sum(2), counted.sum(2)),
     )
 
 
-def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Return each reference piece's best match among allowed caption pieces, 0 if not above."""
+def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float | None) -> torch.Tensor:
+    """Return each reference piece's best match among allowed caption pieces, 0 if not above.
+
+    Without a threshold the best cosine is kept whatever its sign; with no caption piece it is 0.
+    """
     if cosine.shape[2] == 0:
         return cosine.new_zeros(cosine.shape[:2]).double()
+    if threshold is None:
+        best = cosine.masked_fill(~allowed[:, None, :], -2.0).amax(2).clamp(max=1.0).double()
+        return best.masked_fill(~allowed.any(1)[:, None], 0.0)
     best = cosine.masked_fill(~allowed[:, None, :], 0.0).amax(2).clamp(max=1.0).double()
     return best * (best > max(threshold, 0.0))
 

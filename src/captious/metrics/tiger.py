@@ -15,9 +15,20 @@ model (SCAN) gives, for every region ``i`` of the image, how well a caption cove
 A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
 
 Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
-zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and does not.
-The length term of WDS takes a strongly negative vector for a large one; ``clip=True`` takes
-``max(0, s)`` first, an addition of ours.
+zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes the
+weights themselves as gains, of which we take the positive part: with negative gains DCG over ideal
+DCG leaves 0..1 (1.36 and -32 were seen), and the paper says that the score lies inside.
+
+The paper calls "the absolute value of s_i" how far a caption is grounded in region i. We read that
+as "its size", not as |s_i|: s_i is a cosine, and one near -1 says that the caption speaks of
+something else. So a negative s_i means "not grounded" and orders behind all others. The length term
+of WDS takes a strongly negative vector for a large one; ``clip=True`` takes ``max(0, s)`` first, an
+addition of ours.
+
+The paper gives no value of tau ("to be tuned") and none of lambda; 1.5 and 9 are those of the
+release. Our grounding model (``scan-flickr8k``) was trained by us, and RRS and WDS themselves were
+part of its loss and of the choice of its weights: what it reaches on Flickr8k is no evidence for
+the paper's model. The parameter ``smooth`` is the paper's lambda.
 
 The column ``scan_similarity`` needs no references: the grounding model's own image-caption score.
 """
@@ -40,7 +51,7 @@ from captious.metrics._grounding import (
 )
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Evidence, Floats, Sample
 
 if TYPE_CHECKING:
     from captious.models.grounding import GroundingModel
@@ -57,6 +68,7 @@ class Tiger(Metric):
         model: a grounding model: asset name, path of a SCAN model, or ``clip:PATH``.
         vocabulary: vocabulary json of an original SCAN checkpoint.
         tau: steepness of WDS.
+        smooth: lambda, sharpness of a region's attention to words; None = the model's own (9).
         clip: whether negative grounding weights count as zero (ours, not the paper's).
     """
 
@@ -65,6 +77,7 @@ class Tiger(Metric):
     vocabulary: str | None = None
     tau: float = 1.5
     clip: bool = False
+    smooth: float | None = None
 
     name: ClassVar[str] = "tiger"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
@@ -81,6 +94,8 @@ class Tiger(Metric):
     def __post_init__(self) -> None:
         if self.profile not in ("paper", "release"):
             raise UsageError(f"tiger: profile is 'paper' or 'release', not {self.profile!r}")
+        if self.smooth is not None and not self.smooth > 0:
+            raise UsageError(f"tiger: smooth (lambda) must be above 0, not {self.smooth:g}")
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -143,9 +158,17 @@ class Tiger(Metric):
         return {
             "model": Path(self.model).name,
             "weights": model.identity,
-            "lambda": f"{model.smooth:g}",
+            "lambda": f"{model.smooth if self.smooth is None else self.smooth:g}",
             "words": model.reading,
         }
+
+    def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
+        """Return the signature; lambda stands in it once, as the value that was used.
+
+        Models that were trained on the values of this metric know it by this text.
+        """
+        parts = super().signature(refs, context, evidence).split("|")
+        return "|".join(part for part in parts if not part.startswith("smooth:"))
 
     def compare(self, reference: Floats, candidate: Floats) -> Floats:
         """TIGEr, RRS, WDS of grounding vectors ``[m, n]``."""
@@ -171,7 +194,8 @@ class Tiger(Metric):
         place = {text: number for number, text in enumerate(texts)}
         block, lengths = stack([words[text] for text in texts])
         vectors = model.regions(regions)
-        found = grounding_vectors(model, vectors, block, lengths, self.profile == "paper")
+        hard = self.profile == "paper"
+        found = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
         ground = found.numpy().astype(np.float64)
         similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
         candidate = ground[[place[text] for text in captions]]

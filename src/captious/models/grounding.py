@@ -160,24 +160,38 @@ class ClipGrounding:
 
 
 def grounding_vectors(
-    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+    model: GroundingModel,
+    regions: Tensor,
+    words: Tensor,
+    lengths: Tensor,
+    clipped: bool,
+    smooth: float | None = None,
 ) -> Tensor:
-    """``[captions, n]``: grounding of each caption; ``clipped`` rectifies at zero (the paper)."""
+    """``[captions, n]``: grounding of each caption.
+
+    ``clipped`` rectifies at zero (the paper); ``smooth`` is lambda, None = the model's own.
+    """
     with torch.inference_mode():
-        weights, dots = attention(model, regions, words, lengths, clipped)
+        weights, dots = attention(model, regions, words, lengths, clipped, smooth)
         attended = weights @ words
         length = regions.norm(dim=-1)[None] * attended.norm(dim=-1)
         return (weights * dots).sum(-1) / length.clamp(min=scan.EPS)
 
 
 def attention(
-    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+    model: GroundingModel,
+    regions: Tensor,
+    words: Tensor,
+    lengths: Tensor,
+    clipped: bool,
+    smooth: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention of regions over words, and their dot products: ``[captions, regions, words]``."""
     dots = torch.einsum("nd,cld->cnl", regions, words)
     mask = scan.word_mask(lengths, words.shape[1])
     scores = dots.clamp(min=0) if clipped else dots
-    return scan.word_attention(scores, mask, model.smooth, "clipped_l2norm"), dots
+    sharp = model.smooth if smooth is None else smooth
+    return scan.word_attention(scores, mask, sharp, "clipped_l2norm"), dots
 
 
 def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
