@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from captious.errors import UsageError
+
 _LIMIT: Final = 3_000_000  # sentences; about 150 bytes each
 _CHUNK: Final = 500
 _PATIENCE: Final = 30.0  # seconds to wait for another process that is writing
@@ -60,15 +62,23 @@ class ParseCache:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             db = self._connect()
-        except sqlite3.OperationalError:
-            raise  # locked or not writable: the caller's settings, not our data
+        except sqlite3.OperationalError as error:  # locked or not writable: not our data
+            raise UsageError(self._refused(error)) from error
         except sqlite3.DatabaseError:
             os.replace(self.path, self.path.with_suffix(".damaged"))
             db = self._connect()
         try:
             yield db
+        except sqlite3.OperationalError as error:  # full disk, read-only folder, locked
+            raise UsageError(self._refused(error)) from error
         finally:
             db.close()
+
+    def _refused(self, error: Exception) -> str:
+        return (
+            f"{self.path}: the cache of parsed sentences cannot be used ({error}); free some space, "
+            "or name another folder with --cache or CAPTIOUS_CACHE"
+        )
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=_PATIENCE)
