@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as err:
         place = f"{err.filename}: " if err.filename else ""
         print(
-            f"captious: {place}{err.strerror or err}. Finished parts and old outputs are kept; free "
-            "some space, or name another place with --output or --cache",
+            f"captious: {place}{err.strerror or err}. Finished parts and old outputs are kept; "
+            "free some space, or name another place with --output or --cache",
             file=sys.stderr,
         )
         return 2

@@ -76,8 +76,8 @@ class ParseCache:
 
     def _refused(self, error: Exception) -> str:
         return (
-            f"{self.path}: the cache of parsed sentences cannot be used ({error}); free some space, "
-            "or name another folder with --cache or CAPTIOUS_CACHE"
+            f"{self.path}: the cache of parsed sentences cannot be used ({error}); free "
+            "some space, or name another folder with --cache or CAPTIOUS_CACHE"
         )
 
     def _connect(self) -> sqlite3.Connection:
