@@ -8,6 +8,7 @@ in memory up to a bound (``CAPTIOUS_EMBEDDING_MEMORY`` in gigabytes, see
 it once.
 
     >>> from captious.models import text_encoder                    # doctest: +SKIP
+from captious.reading import reading
     >>> text_encoder.load("minilm").encode(["a dog"], layer=4).vectors.shape  # doctest: +SKIP
     torch.Size([4, 384])
 """
@@ -79,11 +80,16 @@ class TextEncoder:
     """One model with its tokeniser; make it with :func:`load`."""
 
     def __init__(self, name: str, path: Path, dtype: str, device: str) -> None:
+        self.name, self.path, self.dtype, self.device = name, path, dtype, device
+        with reading(path, "a text encoder of transformers", "download it again"):
+            self._open()
+
+    def _open(self) -> None:
         import torch
         from transformers import AutoConfig, AutoModel, AutoTokenizer
         from transformers.utils import logging
 
-        self.name, self.path, self.dtype, self.device = name, path, dtype, device
+        path, dtype, device = self.path, self.dtype, self.device
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
