@@ -306,8 +306,8 @@ def main() -> int:
     for name, number, kind, why in found["defects"][:60]:
         print(f"{kind:<7} {name} {number}: {why}")
     print(
-        f"{found['inputs']:,} inputs over {found['readers']} readers in {found['seconds']:.0f} s, seed "
-        f"{found['seed']}: " + ", ".join(f"{k} {v:,}" for k, v in found["classes"].items())
+        f"{found['inputs']:,} inputs over {found['readers']} readers in {found['seconds']:.0f} s, "
+        f"seed {found['seed']}: " + ", ".join(f"{k} {v:,}" for k, v in found["classes"].items())
     )
     return 1 if any(found["classes"][k] for k in BAD) else 0
 

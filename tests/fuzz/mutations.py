@@ -18,9 +18,10 @@ _VALUES: list[Any] = [
     [], [[]], [None], [[["a"]]], {}, {"a": None}, {"": {}}, ["a"] * 300, [1, "a", None, {}],
 ]  # fmt: skip
 _PIECES = [
-    b"\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x80", b"\xff" * 8, b"\n", b"\t",
-    b"\r", b'"', b"[" * 3000, b"{", b"}", b"]", b",", b"\\", b"\\ud800", b"\xed\xa0\x80", b"\xff\xfe",
-    b"\xef\xbb\xbf", b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 5000, b"null", b"<!DOCTYPE a>",
+    b"\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x80", b"\xff" * 8, b"\n",
+    b"\t", b"\r", b'"', b"[" * 3000, b"{", b"}", b"]", b",", b"\\", b"\\ud800",
+    b"\xed\xa0\x80", b"\xff\xfe", b"\xef\xbb\xbf", b"NaN", b"Infinity", b"-1", b"1e999",
+    b"9" * 5000, b"null", b"<!DOCTYPE a>",
     b"<!ENTITY b 'c'>", b"&b;", b"%s%n", b"\x1f\x8b\x08", b"PK\x03\x04", b"\x93NUMPY", b"PAR1",
     b"__import__('os')", b"(('a'", b"cos\nsystem\n", b"\x80\x04", b".", b"R", b"b", b"0" * 200,
 ]  # fmt: skip

@@ -710,7 +710,7 @@ def _picture_readers() -> list[Reader]:
         Reader(f"picture-{f.lower()}", partial(_picture, f), _open, "p.jpg")
         for f in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
     ]
-    names = b"bleu(tokenizer='ptb')|meteor(paraphrase=False)|cider(df='corpus')|bert_tbr(threshold=0.4)|eval_ms"
+    names = b"bleu(tokenizer='ptb')|cider(df='corpus')|bert_tbr(threshold=0.4)|eval_ms"
     out.append(Reader("metric-names", partial(_write, "spec.txt", names), _metrics, "spec.txt"))
     return [*out, Reader("picture-eps", _eps, _open, "p.jpg")]
 

@@ -8,7 +8,6 @@ in memory up to a bound (``CAPTIOUS_EMBEDDING_MEMORY`` in gigabytes, see
 it once.
 
     >>> from captious.models import text_encoder                    # doctest: +SKIP
-from captious.reading import reading
     >>> text_encoder.load("minilm").encode(["a dog"], layer=4).vectors.shape  # doctest: +SKIP
     torch.Size([4, 384])
 """
@@ -34,6 +33,7 @@ from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
 from captious.models.packed_bert import PackedBert, fits
 from captious.progress import Progress
+from captious.reading import reading
 
 if TYPE_CHECKING:
     import torch
