@@ -17,13 +17,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from captious.errors import UsageError
+
 
 def _default_cache() -> Path:
     named = os.environ.get("CAPTIOUS_CACHE")
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "captious"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "captious"
+    except RuntimeError as error:
+        raise UsageError(
+            "this user has no home folder: say where the cache goes, with --cache FOLDER or the "
+            "environment variable CAPTIOUS_CACHE"
+        ) from error
 
 
 def _default_threads() -> int:
@@ -53,6 +61,12 @@ class Settings:
     download: bool = False
     progress: bool = True
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"a seed is a number from 0 on, not {self.seed}")
+        if self.threads < 1:
+            raise UsageError(f"threads are at least one, not {self.threads}")
+
 
 _active: ContextVar[Settings | None] = ContextVar("captious_settings", default=None)
 
@@ -75,11 +89,17 @@ def use(settings: Settings | None = None, **changes: Any) -> Iterator[Settings]:
 
 def torch_device() -> str:
     """Return the torch device that the active settings ask for."""
-    device = get().device
-    if device != "auto":
-        return device
     import torch
 
+    device = get().device
+    if device != "auto":
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise UsageError(
+                f"the device {device!r} is not available here; use cpu, cuda, mps or auto"
+            ) from error
+        return device
     if torch.cuda.is_available():
         return "cuda"
     if torch.backends.mps.is_available():

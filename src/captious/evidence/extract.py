@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Floats = NDArray[np.float32]
+PATIENCE = 20.0
+"""Seconds after which what was extracted is stored, even if it is not a full part."""
+
 Detector = Callable[["Image.Image"], Floats]
 
 AREA = 320 * 448
@@ -438,12 +442,16 @@ def extract_folder(
     with Progress("extracting regions", len(left), "photographs") as bar:
         for some in _chunks(left, part):
             sets: list[tuple[str, RegionSet]] = []
+            written = time.monotonic()
             for name, found in extract_many(some, extract):
                 if isinstance(found, str):
                     problems.append(found)
                 else:
                     sets.append((name, found))
                 bar.advance()
+                if sets and time.monotonic() - written > PATIENCE:
+                    writer.write_part(sets)
+                    sets, written = [], time.monotonic()
             if sets:
                 writer.write_part(sets)
     return RegionFolder(target), problems

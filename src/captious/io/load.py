@@ -262,7 +262,7 @@ class References:
             rows = self.by_row
             if len(rows) != size:
                 hint = ""
-                if rows and all(not isinstance(r, str) and len(r) == size for r in rows):
+                if rows and all(isinstance(r, list | tuple) and len(r) == size for r in rows):
                     hint = (
                         f"; it looks transposed ({len(rows)} streams of {size} texts): "
                         "give one list of references per caption, e.g. list(zip(*references))"
