@@ -310,7 +310,7 @@ def test_damaged_files_are_refused(folder, tmp_path):
     whole = weights.read_bytes()
     for broken in (whole[:40], b"\xff" * 64, whole[:-8]):
         weights.write_bytes(broken)
-        with pytest.raises(InputError, match="not a readable safetensors file"):
+        with pytest.raises(InputError, match="not readable as a safetensors file"):
             model_file.load(folder)
     weights.write_bytes(whole)
     change(folder, inputs=["bleu_1"], identities=[{}])

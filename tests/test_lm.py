@@ -126,7 +126,7 @@ def test_a_killed_training_goes_on(tmp_path, monkeypatch):
 
 def test_bad_models_are_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="not a language model"):
+    with pytest.raises(InputError, match="there is no such file"):
         lm.load(str(tmp_path))
     with pytest.raises(InputError, match="at least 100"):
         trainer.train(["a"], ["a"], tmp_path / "x")

@@ -130,7 +130,7 @@ def test_bottom_up_tsv(tmp_path):
     assert (read["1"].width, read["1"].height) == (10, 20)
     text = (tmp_path / "f.tsv").read_bytes().replace(b"\t2\t", b"\t3\t", 1)
     (tmp_path / "bad.tsv").write_bytes(text)
-    with pytest.raises(InputError, match=r"image 0: damaged"):
+    with pytest.raises(InputError, match=r"image 0: not readable"):
         open_regions(tmp_path / "bad.tsv")["0"]
 
 

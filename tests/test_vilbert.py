@@ -272,9 +272,9 @@ def test_configuration_files_that_are_none(tmp_path):
     with pytest.raises(InputError, match="not a configuration"):
         read_config(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("{")
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         read_config(tmp_path / "c.json")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         read_config(tmp_path / "absent.json")
 
 

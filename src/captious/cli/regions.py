@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
-from captious.errors import InputError, UsageError
+from captious.errors import UsageError
 from captious.evidence.detect import DEFAULT as DETECTOR
+from captious.reading import read_text
 
 
 def add_parser(subs: Any) -> None:
@@ -92,10 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _names(path: Path) -> list[str]:
     """Names of photographs, one per line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as a list of photographs ({error})") from error
+    lines = read_text(path).splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

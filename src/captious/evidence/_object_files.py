@@ -7,7 +7,7 @@ object" and "not looked at" stay apart.
 from __future__ import annotations
 
 import csv
-import json
+import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,15 @@ from xml.etree import ElementTree
 
 from captious.errors import InputError
 from captious.evidence.classes import COCO, readable
+from captious.reading import (
+    parse_json,
+    read_bytes,
+    read_json,
+    read_parquet,
+    read_text,
+    reading,
+    regular,
+)
 
 Box = tuple[float, float, float, float]
 
@@ -44,26 +53,29 @@ def read(path: Path) -> Iterator[Found]:
         if not files:
             raise InputError(f"{path}: no VOC annotation (.xml) in this folder")
         for file in files:
-            yield from _voc(file)
+            with reading(file, "a VOC annotation"):
+                yield from _voc(file)
         return
-    if not path.is_file():
-        raise InputError(f"{path}: no such file or folder")
+    regular(path)
     readers = {".xml": _voc, ".json": _json, ".jsonl": _json_lines, ".parquet": _parquet,
                ".csv": _csv, ".tsv": _csv}  # fmt: skip
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: object labels come as {', '.join(readers)} or a VOC folder")
-    yield from reader(path)
+    with reading(path, "object labels"):
+        yield from reader(path)
 
 
 def _voc(path: Path) -> Iterator[Found]:
     """PASCAL VOC: one XML per image."""
-    content = path.read_bytes()
-    if b"<!ENTITY" in content or b"<!DOCTYPE" in content:
-        raise InputError(f"{path}: an annotation has no document type; refused")
+    content = read_bytes(path)
     try:
-        root = ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
+        parser = ElementTree.XMLParser(target=_Elements())
+        parser.feed(content)
+        root = parser.close()
+    except InputError as error:
+        raise InputError(f"{path}: refused, {error}") from None
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise InputError(f"{path}: not valid XML ({error})") from error
     image = root.findtext("filename") or path.stem
     objects = root.findall("object")
@@ -79,12 +91,16 @@ def _voc(path: Path) -> Iterator[Found]:
         yield Found(image, None)
 
 
+class _Elements(ElementTree.TreeBuilder):
+    """Builds a tree, and refuses a document type as the parser meets it, in whatever encoding."""
+
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        raise InputError("an annotation has no document type (DTD)")
+
+
 def _json(path: Path) -> Iterator[Found]:
     """COCO instances, COCO detections, Visual Genome or a plain `image -> labels`."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON ({error})") from error
+    content = read_json(path)
     if isinstance(content, dict) and {"annotations", "categories"} <= set(content):
         yield from _coco_instances(path, content)
     elif isinstance(content, dict):
@@ -98,14 +114,9 @@ def _json(path: Path) -> Iterator[Found]:
 
 
 def _json_lines(path: Path) -> Iterator[Found]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise InputError(f"{path}, line {number}: {error}") from error
-                yield from _record(path, row)
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            yield from _record(path, parse_json(line, f"{path}, line {number}"))
 
 
 def _coco_instances(path: Path, content: dict[str, Any]) -> Iterator[Found]:
@@ -173,7 +184,7 @@ def _plain(path: Path, image: str, objects: Any, score: Any = None) -> Iterator[
 
 def _csv(path: Path) -> Iterator[Found]:
     """Open Images boxes or labels, or rows of image and label(s)."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with io.StringIO(read_text(path), newline="") as file:
         rows = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         fields = {name.strip().lower(): name for name in rows.fieldnames or ()}
         image = next((fields[f] for f in _IMAGE if f in fields), None)
@@ -200,7 +211,7 @@ def _csv(path: Path) -> Iterator[Found]:
 def _descriptions(path: Path) -> dict[str, str]:
     """The names of Open Images codes such as /m/0bt9lr, from the file beside the annotations."""
     for file in sorted(path.parent.glob("*class-descriptions*.csv")):
-        with file.open(encoding="utf-8", newline="") as rows:
+        with io.StringIO(read_text(file), newline="") as rows:
             return {r[0]: r[1] for r in csv.reader(rows) if len(r) > 1}
     raise InputError(
         f"{path}: its labels are codes; put Open Images' class-descriptions CSV beside it"
@@ -209,16 +220,14 @@ def _descriptions(path: Path) -> dict[str, str]:
 
 def _parquet(path: Path) -> Iterator[Found]:
     """Detections of `captious detect` (a row per object) or rows of image and list of labels."""
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(path)
-    names = set(file.schema_arrow.names)
+    table = read_parquet(path)
+    names = set(table.column_names)
     image = next((f for f in _IMAGE if f in names), None)
     label = next((f for f in _LABEL if f in names), None)
     if image is None or label is None:
         raise InputError(f"{path}: expected the columns 'image' and 'label' (or 'objects')")
     boxed = {"left", "top", "right", "bottom"} <= names
-    for batch in file.iter_batches():
+    for batch in table.to_batches():
         for row in batch.to_pylist():
             value = row[label]
             if value is None:

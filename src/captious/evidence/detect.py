@@ -21,6 +21,7 @@ import numpy as np
 from captious import assets, settings
 from captious.errors import InputError, MissingAsset, MissingExtra, UsageError
 from captious.evidence.classes import COCO, readable
+from captious.reading import read_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -167,7 +168,7 @@ def read_labels(text: str) -> tuple[str, ...]:
     """Return labels from a file (one per line; of a CSV the last column) or a comma list."""
     path = Path(text)
     if path.is_file():
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_text(path).splitlines()
         if path.suffix.lower() == ".csv":
             lines = [line.rsplit(",", 1)[-1] for line in lines]
     else:

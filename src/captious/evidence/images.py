@@ -3,7 +3,9 @@
 Every picture of captious is opened here, so that one set of rules holds for detectors, region
 extractors, reports and the service: the EXIF orientation is applied, a file that would unpack to
 more pixels than allowed is refused from its header (before any pixel is decoded), truncated and
-corrupt files are refused rather than half read, and the result is always plain 8-bit RGB.
+corrupt files are refused rather than half read, and the result is always plain 8-bit RGB. The
+format is told by the content, and only those of ``FORMATS`` are opened: Pillow knows dozens more,
+some of which start other programs (an EPS file runs Ghostscript).
 
 A refusal is an :class:`~captious.errors.InputError` whose message starts with the file, so a caller
 that walks over a folder can list it and go on (see :func:`open_images`).
@@ -14,13 +16,12 @@ from __future__ import annotations
 import base64
 import io
 import os
-import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captious.errors import InputError
+from captious.reading import reading, regular
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -28,19 +29,10 @@ if TYPE_CHECKING:
 MAX_PIXELS = 80_000_000
 """Largest picture that is opened: 240 MB once decoded, above the photographs of any data set."""
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"})
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+"""What is opened, by content and whatever the file is called."""
 
-# What Pillow's readers raise on damaged files; anything else is a fault of ours and passes through.
-_DAMAGE = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    struct.error,
-    zlib.error,
-    IndexError,
-    KeyError,
-)
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 
 
 def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -53,14 +45,22 @@ def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Im
     Raises:
         InputError: the file is absent, not a picture, damaged, or too large.
     """
+    regular(path)
+    with reading(path, "a picture", f"{', '.join(FORMATS)} are opened"):
+        return _decoded(path, path, max_pixels)
+
+
+def decode_image(content: bytes, where: object, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Decode a picture that is in memory, by the same rules as :func:`open_image`."""
+    with reading(where, "a picture", f"{', '.join(FORMATS)} are opened"):
+        return _decoded(io.BytesIO(content), where, max_pixels)
+
+
+def _decoded(source: Any, path: object, max_pixels: int) -> Image.Image:
     from PIL import Image, ImageOps
 
-    path = Path(path)
-    if not path.is_file():
-        what = "is not a regular file" if path.exists() else "does not exist"
-        raise InputError(f"{path}: {what}")
     try:
-        with Image.open(path) as image:
+        with Image.open(source, formats=FORMATS) as image:
             width, height = image.size
             if width * height > max_pixels:
                 raise InputError(
@@ -75,8 +75,6 @@ def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Im
         raise InputError(
             f"{path}: refused, it would unpack to too many pixels ({error})"
         ) from error
-    except _DAMAGE as error:
-        raise InputError(f"{path}: cannot be read as a picture ({_short(error)})") from error
 
 
 def open_images(
@@ -118,12 +116,6 @@ def _as_rgb(image: Image.Image) -> Image.Image:
         image = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         image.alpha_composite(layer)
     return image.convert("RGB")
-
-
-def _short(error: BaseException) -> str:
-    """The first line of an error's message, or its type where it says nothing."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def data_uri(path: str | os.PathLike[str] | None, width: int) -> str | None:

@@ -10,30 +10,40 @@
 ``imgs_rcnn``       a pickled dict id -> features, only by explicit conversion
 =================== ====================================================================
 
-Pickles are read by an unpickler that knows numpy's array reconstruction and plain values, and
-refuses every other name: nothing in the file is run.
+Every file comes through :mod:`captious.reading`: pickles are rebuilt by
+:mod:`captious.plain_pickle`, LMDB by :mod:`captious.evidence.lmdb_file`; nothing in a file is run.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import io
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captious import plain_pickle
 from captious.errors import InputError, MissingExtra
+from captious.evidence.lmdb_file import LmdbFile
 from captious.evidence.regions import (
     KeyTable,
     MemoryRegions,
     RegionFolder,
     RegionSet,
     RegionStore,
+)
+from captious.reading import (
+    Budget,
+    opened,
+    read_array,
+    read_arrays,
+    read_bytes,
+    read_text,
+    reading,
+    regular,
 )
 
 FEATURE_NAMES = ("features", "feature", "feat", "x", "image_feat", "region_feats")
@@ -139,15 +149,18 @@ class ScanArray(_Keyed):
     """
 
     def __init__(self, path: Path) -> None:
-        self._data = np.load(path, mmap_mode="r", allow_pickle=False)
-        if self._data.ndim != 3:
-            raise InputError(f"{path}: has shape {self._data.shape}, not [images, regions, dim]")
+        self._data = read_array(path, mapped=True)
+        if self._data.ndim != 3 or self._data.dtype.kind not in "fiu":
+            raise InputError(
+                f"{path}: {self._data.dtype} of shape {self._data.shape}, not numbers of shape "
+                "[images, regions, dim]"
+            )
         stem = path.name.removesuffix("_ims.npy")
         names: list[str] | None = None
         for kind in ("names", "ids"):
             listing = path.with_name(f"{stem}_{kind}.txt")
             if listing.exists():
-                names = listing.read_text(encoding="utf-8").split()
+                names = read_text(listing).split()
                 break
         count = len(self._data)
         if names is None:
@@ -178,32 +191,34 @@ class TsvRegions(_Keyed):
         self._starts: list[int] = []
         ids: list[str] = []
         position = 0
-        with open(path, "rb") as file:
+        with reading(path, "bottom-up features"), opened(path) as file:
             for line in file:
                 if line.strip():
                     self._starts.append(position)
                     ids.append(line.split(b"\t", 1)[0].decode())
                 position += len(line)
+        if not ids:
+            raise InputError(f"{path}: holds no images")
         self._index(ids)
         self.source = f"tsv:{path.name}"
-        self.dim = self._read(0).dim if ids else 0
+        self.dim = self._read(0).dim
 
     def _read(self, row: int) -> RegionSet:
-        with open(self.path, "rb") as file:
+        with opened(self.path) as file:
             file.seek(self._starts[row])
             parts = file.readline().rstrip(b"\r\n").split(b"\t")
         where = f"{self.path}, image {self._names[row]}"
         if len(parts) != len(self.COLUMNS):
             raise InputError(f"{where}: {len(parts)} columns, not {', '.join(self.COLUMNS)}")
-        try:
+        with reading(where, "a line of bottom-up features"):
             width, height, count = (int(float(one)) for one in parts[1:4])
             boxes = np.frombuffer(base64.b64decode(parts[4], validate=True), "<f4")
             features = np.frombuffer(base64.b64decode(parts[5], validate=True), "<f4")
+            if count < 1 or not len(features):
+                raise InputError(f"{where}: no region in it")
             return RegionSet(
                 features.reshape(count, -1), boxes.reshape(count, 4).copy(), width, height
             )
-        except (ValueError, binascii.Error) as error:
-            raise InputError(f"{where}: damaged line ({error})") from error
 
 
 class ArrayFolder(_Keyed):
@@ -217,14 +232,9 @@ class ArrayFolder(_Keyed):
 
     def _read(self, row: int) -> RegionSet:
         file = self._files[row]
-        try:
-            loaded = np.load(file, allow_pickle=False)
-        except ValueError as error:
-            raise InputError(f"{file}: refused, it holds pickled objects or is damaged") from error
-        if isinstance(loaded, np.ndarray):
-            return _region_set({"features": loaded}, str(file))
-        with loaded:
-            return _region_set({name: loaded[name] for name in loaded.files}, str(file))
+        if file.suffix == ".npy":
+            return _region_set({"features": read_array(file)}, str(file))
+        return _region_set(read_arrays(file), str(file))
 
 
 class Hdf5Regions(_Keyed):
@@ -235,65 +245,58 @@ class Hdf5Regions(_Keyed):
             import h5py
         except ImportError as error:
             raise MissingExtra("h5py", "regions", f"reading {path.name}") from error
-        self._file = h5py.File(path, "r")
-        top = {name.lower(): name for name in self._file}
-        ids = next((top[n] for n in ("ids", "image_ids", "image_id") if n in top), None)
-        self._flat = ids is not None
-        if ids is not None:
-            self._arrays = {name: self._file[name] for name in self._file if name != ids}
-            names = [
-                one.decode() if isinstance(one, bytes) else str(one) for one in self._file[ids]
-            ]
-        else:
-            names = list(self._file)
+        regular(path)
+        with reading(path, "HDF5"):
+            self._file = h5py.File(path, "r")
+            top = {name.lower(): name for name in self._file}
+            ids = next((top[n] for n in ("ids", "image_ids", "image_id") if n in top), None)
+            self._flat = ids is not None
+            if ids is not None:
+                self._arrays = {name: self._file[name] for name in self._file if name != ids}
+                names = [_text(one) for one in _held(self._file[ids], path)]
+            else:
+                names = list(self._file)
         if not names:
             raise InputError(f"{path}: holds no images")
+        self._path = path
         self._index(names)
         self.source = f"hdf5:{path.name}"
         self.dim = self._read(0).dim
 
     def _read(self, row: int) -> RegionSet:
         name = self._names[row]
-        if self._flat:
-            return _region_set({key: one[row] for key, one in self._arrays.items()}, name)
-        group = self._file[name]
-        if hasattr(group, "keys"):
-            fields = {key: group[key][()] for key in group}
-            return _region_set({**dict(group.attrs), **fields}, name)
-        return _region_set({"features": group[()]}, name)
+        with reading(f"{self._path}, image {name}", "HDF5 region features"):
+            if self._flat:
+                return _region_set({key: one[row] for key, one in self._arrays.items()}, name)
+            group = self._file[name]
+            if hasattr(group, "keys"):
+                fields = {key: _held(group[key], self._path) for key in group}
+                return _region_set({**dict(group.attrs), **fields}, name)
+            return _region_set({"features": _held(group, self._path)}, name)
 
 
 class LmdbRegions(_Keyed):
     """Both ViLBERT layouts: base64 strings (the 2019 release) or arrays inside a pickled dict."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            import lmdb
-        except ImportError as error:
-            raise MissingExtra("lmdb", "regions", f"reading {path.name}") from error
-        self._base = lmdb.open(
-            str(path), readonly=True, lock=False, readahead=False, subdir=path.is_dir()
-        )
-        with self._base.begin() as view:
-            listed = view.get(b"keys")
-            if listed is not None:
-                raw = list(_plain(listed, f"{path}, keys"))
-            else:
-                raw = [bytes(key) for key, _ in view.cursor()]
+        self._base = LmdbFile(path / "data.mdb" if path.is_dir() else path)
+        listed = self._base.get(b"keys")
+        raw = self._base.keys() if listed is None else plain_pickle.load(listed, f"{path}, keys")
+        if not isinstance(raw, list) or not all(isinstance(one, bytes | str) for one in raw):
+            raise InputError(f"{path}: its entry 'keys' is not a list of ids")
         self._raw = [one if isinstance(one, bytes) else str(one).encode() for one in raw]
         if not self._raw:
             raise InputError(f"{path}: holds no images")
-        self._index([one.decode("utf-8") for one in self._raw])
+        self._index([_text(one) for one in self._raw])
         self.source = f"lmdb:{path.name}"
         self.dim = self._read(0).dim
 
     def _read(self, row: int) -> RegionSet:
-        with self._base.begin() as view:
-            value = view.get(self._raw[row])
+        value = self._base.get(self._raw[row])
         where = f"{self.source}, image {self._names[row]}"
         if value is None:
             raise InputError(f"{where}: listed but absent")
-        item = _plain(value, where)
+        item = plain_pickle.load(value, where)
         if not isinstance(item, Mapping):
             raise InputError(f"{where}: holds a {type(item).__name__}, not a dict")
         return _region_set(item, where)
@@ -302,7 +305,7 @@ class LmdbRegions(_Keyed):
 def convert_pickle(path: Path | str) -> MemoryRegions:
     """``imgs_rcnn``-style pickles: ``{id: array}`` or ``{id: {"features": ..., "boxes": ...}}``."""
     path = Path(path)
-    data = _plain(path.read_bytes(), str(path))
+    data = plain_pickle.load(read_bytes(path), path)
     if not isinstance(data, Mapping) or not data:
         raise InputError(f"{path}: holds a {type(data).__name__}, not a dict of images")
     sets = {}
@@ -316,20 +319,22 @@ def _region_set(raw: Mapping[Any, Any], where: str) -> RegionSet:
     item = {_text(key): value for key, value in raw.items()}
     features = next((item[name] for name in FEATURE_NAMES if name in item), None)
     if features is None:
-        raise InputError(f"{where}: no features among {', '.join(sorted(item)) or 'nothing'}")
-    count = item.get("num_boxes")
-    array = _array(features, where)
-    if array.ndim == 1:
-        if count is None:
-            raise InputError(f"{where}: a flat feature vector without num_boxes")
-        array = array.reshape(int(count), -1)
-    if array.ndim != 2 or not len(array):
-        raise InputError(f"{where}: features of shape {array.shape}, not [regions, dim]")
-    boxes = next((item[name] for name in BOX_NAMES if name in item), None)
-    places = None
-    if boxes is not None:
-        places = _array(boxes, where).astype(np.float32).reshape(len(array), -1)[:, :4]
-    return RegionSet(array, places, _size(item, "w", "width"), _size(item, "h", "height"))
+        raise InputError(f"{where}: no features among {', '.join(sorted(item)) or 'nothing'}"[:300])
+    with reading(where, "region features"):
+        array = _array(features, where)
+        if array.ndim == 1:
+            if item.get("num_boxes") is None:
+                raise InputError(f"{where}: a flat feature vector without num_boxes")
+            array = array.reshape(int(item["num_boxes"]), -1)
+        if array.ndim != 2 or not array.size:
+            raise InputError(f"{where}: features of shape {array.shape}, not [regions, dim]")
+        boxes = next((item[name] for name in BOX_NAMES if name in item), None)
+        places = None
+        if boxes is not None:
+            places = _array(boxes, where).astype(np.float32).reshape(len(array), -1)[:, :4]
+            if places.shape[1] != 4:
+                raise InputError(f"{where}: boxes of {places.shape[1]} numbers, not of 4")
+        return RegionSet(array, places, _size(item, "w", "width"), _size(item, "h", "height"))
 
 
 def _size(item: Mapping[str, Any], short: str, long: str) -> int | None:
@@ -340,7 +345,7 @@ def _size(item: Mapping[str, Any], short: str, long: str) -> int | None:
 
 
 def _array(value: Any, where: str) -> NDArray[Any]:
-    if isinstance(value, (bytes, str)):
+    if isinstance(value, bytes | str):
         try:
             return np.frombuffer(base64.b64decode(value, validate=True), "<f4").copy()
         except (ValueError, binascii.Error) as error:
@@ -355,48 +360,11 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _encode(text: str, encoding: str) -> bytes:
-    """Stand-in for ``codecs.encode``, which protocol 2 uses to write bytes: latin-1 only."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"refused: text encoding {encoding}")
-    return text.encode("latin1")
-
-
-def _allowed() -> dict[tuple[str, str], Callable[..., Any] | type]:
-    from numpy._core import multiarray, numeric
-
-    names: dict[tuple[str, str], Callable[..., Any] | type] = {("_codecs", "encode"): _encode}
-    for room in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray"):
-        names[room, "_reconstruct"] = multiarray._reconstruct
-        names[room, "scalar"] = multiarray.scalar
-        names[room, "ndarray"] = np.ndarray
-        names[room, "dtype"] = np.dtype
-    for room in ("numpy.core.numeric", "numpy._core.numeric"):
-        names[room, "_frombuffer"] = numeric._frombuffer  # type: ignore[attr-defined]
-    for room in ("builtins", "__builtin__"):
-        for kind in (set, frozenset, list, dict, tuple, int, float, str, bytes, bool):
-            names[room, kind.__name__] = kind
-    return names
-
-
-class _Restricted(pickle.Unpickler):
-    """Builds arrays and plain values only; every other name in the file is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = _allowed().get((module, name))
-        if found is None:
-            raise pickle.UnpicklingError(f"refused: the file asks for {module}.{name}")
-        return found
-
-
-def _plain(data: bytes, where: str) -> Any:
-    try:
-        try:
-            return _Restricted(io.BytesIO(data)).load()
-        except UnicodeDecodeError:
-            return _Restricted(io.BytesIO(data), encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError) as error:
-        raise InputError(f"{where}: not read ({error})") from error
+def _held(value: Any, path: Path) -> Any:
+    """Read an HDF5 value whole, unless it says that it holds more than the file could."""
+    size = int(np.prod(value.shape, dtype=np.float64)) * value.dtype.itemsize
+    Budget(path, regular(path)).spend(size)
+    return value[()]
 
 
 def images_of(store: RegionStore) -> Iterator[tuple[str, RegionSet]]:

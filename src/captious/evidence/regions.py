@@ -28,9 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captious.errors import InputError
+from captious.reading import json_object, read_array
 
 FORMAT = "captious-regions"
 VERSION = 1
+_NONE = type(None)
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,7 @@ class RegionFolder:
         ids: list[str] = []
         known: set[str] = set()
         for index in sorted(self.path.glob("part-*.index.json")):
-            part = json.loads(index.read_text(encoding="utf-8"))
-            part["stem"] = index.name.removesuffix(".index.json")
+            part = _read_index(index)
             for row, name in enumerate(part["ids"]):
                 if name not in known:  # two processes may have extracted the same image
                     known.add(name)
@@ -208,10 +209,17 @@ class RegionFolder:
     def _arrays(self, number: int) -> tuple[NDArray[np.float16], NDArray[np.float32]]:
         if number not in self._open:
             stem = self.path / self._parts[number]["stem"]
-            self._open[number] = (
-                np.load(f"{stem}.features.npy", mmap_mode="r", allow_pickle=False),
-                np.load(f"{stem}.boxes.npy", mmap_mode="r", allow_pickle=False),
-            )
+            rows = self._parts[number]["offsets"][-1]
+            found = []
+            for kind, width in (("features", self.dim), ("boxes", 4)):
+                array = read_array(f"{stem}.{kind}.npy", mapped=True)
+                if array.shape != (rows, width) or array.dtype.kind != "f":
+                    raise InputError(
+                        f"{stem}.{kind}.npy: {array.dtype} of shape {array.shape}, expected "
+                        f"numbers of shape {(rows, width)}; delete this part and extract it again"
+                    )
+                found.append(array)
+            self._open[number] = (found[0], found[1])
         return self._open[number]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -296,13 +304,41 @@ def _read_meta(path: Path) -> dict[str, Any]:
     target = path / "store.json"
     if not target.exists():
         raise InputError(f"{path} is not a folder of region features (no store.json)")
-    meta: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+    meta = json_object(target, "the description of a region store")
     if meta.get("format") != FORMAT or meta.get("version") != VERSION:
         raise InputError(
             f"{target}: format {meta.get('format')!r} version {meta.get('version')!r} is not "
             f"{FORMAT!r} version {VERSION}"
         )
+    if type(meta.get("dim")) is not int or not 0 < meta["dim"] < 1 << 20:
+        raise InputError(f"{target}: dim is {str(meta.get('dim'))[:40]!r}, not a length")
     return meta
+
+
+def _read_index(path: Path) -> dict[str, Any]:
+    """Read what a part holds, after checking that its three lists fit each other."""
+    part = json_object(path, "the index of a region store")
+    ids, offsets, sizes = (part.get(name) for name in ("ids", "offsets", "sizes"))
+    fits = (
+        isinstance(ids, list)
+        and all(isinstance(one, str) for one in ids)
+        and isinstance(offsets, list)
+        and all(type(one) is int for one in offsets)
+        and isinstance(sizes, list)
+        and all(
+            isinstance(one, list) and len(one) == 2 and all(type(n) in (int, _NONE) for n in one)
+            for one in sizes
+        )
+        and len(offsets) == len(ids) + 1 == len(sizes) + 1
+        and offsets[0] == 0
+        and all(a <= b for a, b in zip(offsets, offsets[1:], strict=False))
+    )
+    if not fits:
+        raise InputError(
+            f"{path}: damaged index (ids, offsets and sizes do not fit each other); delete this "
+            "part and extract it again"
+        )
+    return {**part, "stem": path.name.removesuffix(".index.json")}
 
 
 def _write_json(target: Path, data: Mapping[str, Any]) -> None:

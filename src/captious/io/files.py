@@ -1,82 +1,43 @@
-"""Open text files safely: gzip by content, bounded size, UTF-8 or a clear complaint."""
+"""Read text files through the one door, and write files whole or not at all."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from captious.errors import InputError
+from captious.errors import UsageError
+from captious.reading import cause, parse_json, read_bytes, read_json, read_text
 
-LIMIT = 8 << 30  # bytes after decompression; a larger file is no caption file
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, decompressed if it is gzip."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: this is a folder; a file is wanted here") from None
-    except (OSError, ValueError) as err:
-        raise InputError(f"{path}: cannot be read ({err})") from err
-    if raw[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(path) as file:
-                raw = file.read(LIMIT + 1)
-        except (OSError, EOFError, zlib.error) as err:
-            raise InputError(f"{path}: broken gzip file ({err})") from err
-    if len(raw) > LIMIT:
-        raise InputError(f"{path}: larger than {LIMIT >> 30} GiB once decompressed; split it")
-    if not raw.strip():
-        raise InputError(f"{path}: the file is empty")
-    return raw
-
-
-def read_text(path: Path) -> str:
-    """Return the content of a UTF-8 file (a byte-order mark is dropped)."""
-    raw = read_bytes(path)
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{path}: encoded as UTF-16; save it as UTF-8")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as err:
-        line = raw[: err.start].count(b"\n") + 1
-        raise InputError(
-            f"{path}: not UTF-8 (byte 0x{raw[err.start]:02x} in line {line}); save it as UTF-8"
-        ) from None
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as err:
-        raise InputError(
-            f"{path}: not valid JSON: {err.msg} at line {err.lineno}, column {err.colno}"
-        ) from None
-    except RecursionError:
-        raise InputError(f"{path}: JSON nested too deeply to be a caption file") from None
+__all__ = ["parse_json", "read_bytes", "read_json", "read_text", "replacing", "suffix"]
 
 
 @contextmanager
 def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Write a file whole or not at all: a temporary neighbour takes its place at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a file whole or not at all: a temporary neighbour takes its place at the end.
+
+    Raises:
+        UsageError: the place cannot be written to, or the disk is full; an old file stays as it is.
+    """
+    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise UsageError(f"{path}: this is a folder; name a file to write to")
         with open(part, mode, **text) as file:
             yield file
         os.replace(part, path)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be written ({cause(error)}); what was there before is unchanged. "
+            "Free some space or name another place"
+        ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def suffix(path: Path) -> str:

@@ -171,9 +171,9 @@ class _Rows:
 def text_problem(value: Any) -> str | None:
     """Return what is wrong with a caption, or None. Empty text is a caption."""
     if not isinstance(value, str):
-        if value is None or value != value:
+        if value is None or (isinstance(value, float) and value != value):
             return 'is missing (null or NaN); write "" for an empty one'
-        return f"is {type(value).__name__} ({str(value)[:40]}), not text"
+        return f"is {type(value).__name__} ({repr(value)[:40]}), not text"
     if len(value) > MAX_CHARS:
         return f"has {len(value):,} characters; more than {MAX_CHARS:,} is no caption"
     try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from captious.errors import InputError, did_you_mean
 from captious.io import files
+from captious.reading import cause, read_parquet, to_lists
 
 # What each column is called in the files that people have.
 NAMES = {
@@ -87,9 +88,9 @@ def read(path: Path) -> Source:
 def of_json(data: Any, path: str) -> Source:
     """Read the shapes that JSON files (and Python objects) come in."""
     if isinstance(data, Mapping):
-        if isinstance(data.get("annotations"), Sequence):
+        if isinstance(data.get("annotations"), list | tuple):
             return _coco(data, path)
-        if isinstance(data.get("images"), Sequence):
+        if isinstance(data.get("images"), list | tuple):
             return _karpathy(data, path)
         return _dictionary(data, path)
     if isinstance(data, Sequence) and not isinstance(data, str):
@@ -115,14 +116,20 @@ def _coco(data: Mapping[str, Any], path: str) -> Source:
         if not isinstance(entry, Mapping) or "image_id" not in entry or "caption" not in entry:
             problems.append(f"{path}: annotation {i + 1} lacks image_id or caption")
             continue
+        if isinstance(entry["image_id"], list | Mapping):
+            problems.append(f"{path}: annotation {i + 1}: its image_id is not a number or text")
+            continue
         grouped.setdefault(entry["image_id"], []).append(entry["caption"])
     if problems:
         raise InputError(problems)
     if not grouped:
         raise InputError(f"{path}: the list of annotations is empty")
+    images = data.get("images", ())
+    if not isinstance(images, list | tuple):
+        raise InputError(f"{path}: 'images' is not a list of images")
     names = {
         key(i["id"]): str(i["file_name"])
-        for i in data.get("images", ())
+        for i in images
         if isinstance(i, Mapping) and "id" in i and "file_name" in i
     }
     return Source(
@@ -215,8 +222,9 @@ def _jsonl(path: Path) -> Source:
             continue
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as err:
-            problems.append(f"{path}: line {i} is not valid JSON: {getattr(err, 'msg', err)}")
+        except (ValueError, RecursionError) as err:
+            said = getattr(err, "msg", "") or cause(err)
+            problems.append(f"{path}: line {i} is not valid JSON: {said}")
             continue
         if not isinstance(row, Mapping):
             problems.append(f'{path}: line {i} is not an object like {{"caption": ...}}')
@@ -263,7 +271,7 @@ def _cell_list(cell: Any) -> Any:
         return [cell] if text else []
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)
@@ -272,27 +280,20 @@ def _cell_list(cell: Any) -> Any:
 
 
 def _parquet(path: Path) -> Source:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        packed = path.name.lower().endswith(".gz")
-        table = pq.read_table(pa.BufferReader(files.read_bytes(path)) if packed else path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except (pa.ArrowInvalid, OSError) as err:
-        raise InputError(f"{path}: not a readable parquet file ({err})") from None
+    table = read_parquet(path)
     if not table.num_rows:
         raise InputError(f"{path}: the table has no row")
+    names = [n for listed in NAMES.values() for n in listed]
+    known = [n for n in table.column_names if n in names or _NUMBERED.fullmatch(n)]
+    if len(set(known)) < len(known):
+        raise InputError(f"{path}: two columns have the same name")
+    columns = to_lists(table.select(known), path)
     out = Source(str(path), "row")
-    for what, names in NAMES.items():
-        name = next((n for n in names if n in table.column_names), None)
+    for what, listed in NAMES.items():
+        name = next((n for n in listed if n in columns), None)
         if name is not None:
-            setattr(out, what, table.column(name).to_pylist())
-    _numbered(
-        out,
-        {n: table.column(n).to_pylist() for n in table.column_names if _NUMBERED.fullmatch(n)},
-    )
+            setattr(out, what, columns[name])
+    _numbered(out, {n: c for n, c in columns.items() if _NUMBERED.fullmatch(n)})
     return _finished(out, table.column_names)
 
 

@@ -25,6 +25,7 @@ from captious._version import __version__
 from captious.errors import InputError, MissingAsset
 from captious.io import files
 from captious.learned.features import Input, parse_inputs
+from captious.reading import json_object, reading
 from captious.types import Floats
 
 FORMAT = 1
@@ -163,9 +164,12 @@ def load(folder: Path) -> Model:
 
 @lru_cache(maxsize=32)
 def _load(folder: Path, times: tuple[int, ...]) -> Model:
-    facts = files.read_json(folder / FACTS)
-    if not isinstance(facts, dict):
-        raise InputError(f"{folder / FACTS}: not a composite of captious")
+    with reading(folder, "a composite of captious", "train it again"):
+        return _read(folder)
+
+
+def _read(folder: Path) -> Model:
+    facts = json_object(folder / FACTS, "a composite of captious")
     made = facts.get("format")
     if made != FORMAT:
         kind = "a newer" if isinstance(made, int) and made > FORMAT else "another"
@@ -256,7 +260,7 @@ def _pack(tensors: dict[str, Floats]) -> bytes:
 
 
 def _unpack(raw: bytes, path: Path) -> dict[str, Floats]:
-    try:
+    with reading(path, "a safetensors file"):
         (size,) = struct.unpack_from("<Q", raw)
         header = json.loads(raw[8 : 8 + size])
         body = raw[8 + size :]
@@ -268,6 +272,4 @@ def _unpack(raw: bytes, path: Path) -> dict[str, Floats]:
             first, last = entry["data_offsets"]
             array = np.frombuffer(body[first:last], dtype=kind).reshape(entry["shape"])
             out[name] = array.astype(np.float64)
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as err:
-        raise InputError(f"{path}: not a readable safetensors file ({err})") from err
     return out

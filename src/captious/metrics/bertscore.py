@@ -21,7 +21,6 @@ the table of bert-score where it is known, else from ``captious calibrate``.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
+from captious.errors import CaptiousError, MissingAsset, UsageError
 from captious.metrics import matching_svg
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.metrics.token_blocks import Block, batches, blocks, padded
@@ -37,6 +36,7 @@ from captious.models import piece_idf, text_encoder
 from captious.models.encoder_defaults import Baseline, defaults
 from captious.models.piece_idf import PieceIdf
 from captious.models.text_encoder import TextEncoder
+from captious.reading import json_object, reading
 from captious.types import CaptionSet, Floats, Ints, Sample
 
 if TYPE_CHECKING:
@@ -231,17 +231,15 @@ def idf_weights(encoder: TextEncoder, context: PieceIdf | None, formula: str) ->
 
 def read_baseline(path: str, layer: int) -> Baseline:
     """Read one layer's baseline from a file of ``captious calibrate``."""
-    try:
-        whole = json.loads(Path(path).expanduser().read_text("utf-8"))
-        found = {int(x["layer"]): (x["p"], x["r"], x["f"]) for x in whole["layers"]}
-    except OSError as err:
-        raise UsageError(f"baseline={path!r} is neither 'off', 'known' nor a file") from err
-    except (ValueError, KeyError, TypeError) as err:
-        raise InputError(f"{path}: not a file of `captious calibrate` ({err})") from err
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise UsageError(f"baseline={path!r} is neither 'off', 'known' nor a file")
+    with reading(path, "a file of `captious calibrate`", "make it again"):
+        layers = json_object(file, "a file of `captious calibrate`")["layers"]
+        found = {int(x["layer"]): (float(x["p"]), float(x["r"]), float(x["f"])) for x in layers}
     if layer not in found:
         raise UsageError(f"{path} has no layer {layer}, only {', '.join(map(str, found))}")
-    p, r, f = found[layer]
-    return float(p), float(r), float(f)
+    return found[layer]
 
 
 def missing_parts(metric: Metric, encoder: str) -> list[CaptiousError]:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.reading import check_zip, reading, regular
 
 
 def load_torch(path: Path | str) -> Any:
@@ -26,8 +29,9 @@ def load_torch(path: Path | str) -> Any:
     import torch
 
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such checkpoint")
+    regular(path)
+    if zipfile.is_zipfile(path):
+        check_zip(path)
     allowed: list[Any] = [argparse.Namespace]
     try:
         with torch.serialization.safe_globals(allowed):
@@ -40,8 +44,33 @@ def load_torch(path: Path | str) -> Any:
             f"{path}: refused, the checkpoint asks for more than tensors, plain values and "
             f"options ({_first_line(error)})"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # torch does not say what it raises on a damaged file
         raise InputError(f"{path}: not a readable checkpoint ({_first_line(error)})") from error
+
+
+def load_safetensors(path: Path | str) -> dict[str, Any]:
+    """The tensors of a safetensors file; the library checks its header against its size."""
+    from safetensors.torch import load_file
+
+    regular(path)
+    with reading(path, "a safetensors file"):
+        return load_file(path)
+
+
+def fit_sizes(path: Path, weights: Mapping[str, Any], *sizes: Any) -> None:
+    """Complain about sizes in a configuration that no tensor of the file has.
+
+    A network is made before its weights are put in: without this check a configuration alone could
+    ask for any amount of memory.
+    """
+    sides = {side for value in weights.values() for side in value.shape}
+    largest = max(sides, default=0)
+    for size in sizes:
+        if type(size) is not int or not 0 < size <= largest:
+            raise InputError(
+                f"{path}: its configuration speaks of the size {str(size)[:40]}, the largest in "
+                f"its weights is {largest}; the two do not belong together"
+            )
 
 
 def options_of(value: Any) -> dict[str, Any]:

@@ -18,6 +18,8 @@ import numpy as np
 
 from captious import assets, settings
 from captious.errors import InputError
+from captious.models.checkpoints import fit_sizes, load_safetensors
+from captious.reading import json_object, reading
 from captious.types import Floats
 
 if TYPE_CHECKING:
@@ -175,23 +177,22 @@ def load(path: str | None = None) -> LanguageModel:
 
 @lru_cache(maxsize=2)
 def _load(folder: Path) -> LanguageModel:
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    with reading(folder, "a language model of captious", "train it again"):
+        return _read(folder)
 
-    try:
-        config = json.loads((folder / "config.json").read_text())
-        weights = load_file(str(folder / "model.safetensors"))
-        sizes = Sizes(
-            len(config["vocabulary"]),
-            config["embedding"],
-            config["hidden"],
-            tuple(config["cutoffs"]),
-        )
-    except (OSError, ValueError, KeyError, SafetensorError) as err:
-        raise InputError(f"{folder}: not a language model of captious ({err})") from err
+
+def _read(folder: Path) -> LanguageModel:
+    import torch
+
+    config = json_object(folder / "config.json", "a language model of captious")
+    weights = load_safetensors(folder / "model.safetensors")
     if config.get("format") != FORMAT:
         raise InputError(f"{folder}: a language model of another version; train it again")
+    words = config["vocabulary"]
+    if not isinstance(words, list) or not all(isinstance(w, str) for w in words):
+        raise InputError(f"{folder}/config.json: the vocabulary is not a list of words")
+    sizes = Sizes(len(words), config["embedding"], config["hidden"], tuple(config["cutoffs"]))
+    fit_sizes(folder, weights, sizes.embedding, sizes.hidden)
     layers = network(sizes)
     layers.load_state_dict({k: v.to(torch.float32) for k, v in weights.items()})
     layers.eval()

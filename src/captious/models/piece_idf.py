@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from captious.errors import InputError, UsageError
+from captious.errors import UsageError
 from captious.models.text_encoder import TextEncoder
+from captious.reading import json_object, reading
 from captious.types import CaptionSet
 
 _FORMAT = 1
@@ -159,12 +160,10 @@ def load(path: str, encoder: TextEncoder) -> PieceIdf:
 
 @lru_cache(maxsize=4)
 def _load(path: str, size: int, changed: int, encoder: TextEncoder) -> PieceIdf:
-    try:
-        whole = json.loads(Path(path).read_text("utf-8"))
+    with reading(path, "an idf table of captious", "make it again with `captious calibrate`"):
+        whole = json_object(path, "an idf table of captious")
         documents, pieces = int(whole["documents"]), dict(whole["frequency"])
         made_for, form = str(whole["vocabulary"]), whole["format"]
-    except (ValueError, KeyError, TypeError) as err:
-        raise InputError(f"{path}: not an idf table of captious ({err})") from err
     if form != _FORMAT or made_for != encoder.vocabulary_sha:
         raise UsageError(
             f"the idf table {path} was made for another vocabulary than that of {encoder.name!r}; "
@@ -172,8 +171,9 @@ def _load(path: str, size: int, changed: int, encoder: TextEncoder) -> PieceIdf:
         )
     frequency = np.zeros(len(encoder.vocabulary), np.int64)
     number = {p: i for i, p in enumerate(encoder.vocabulary)}
-    for piece, n in pieces.items():
-        frequency[number[piece]] = n
+    with reading(path, "an idf table of captious", "make it again with `captious calibrate`"):
+        for piece, n in pieces.items():
+            frequency[number[piece]] = n
     sha = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
     none = np.zeros(0, np.int64)
     return PieceIdf(

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from captious.errors import InputError, UsageError
+from captious.reading import json_object, read_json, reading
 
 EPS = 1e-8
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
@@ -315,11 +316,13 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> Vocabulary:
         """Read either json form."""
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(data, list):
+        data = read_json(path)
+        if isinstance(data, list) and all(isinstance(word, str) for word in data):
             return cls({word: index for index, word in enumerate(data)})
         if isinstance(data, dict) and isinstance(data.get("word2idx"), dict):
-            return cls(data["word2idx"])
+            ids = data["word2idx"]
+            if all(type(index) is int and 0 <= index < len(ids) for index in ids.values()):
+                return cls(ids)
         raise InputError(f"{path}: neither a list of words nor an original SCAN vocabulary")
 
     def __len__(self) -> int:
@@ -374,9 +377,16 @@ def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 def load_original(path: Path) -> Scan:
     """A checkpoint of the original code, without running anything it contains."""
-    from captious.models.checkpoints import load_torch, options_of
+    from captious.models.checkpoints import load_torch
 
     data = load_torch(path)
+    with reading(path, "a SCAN checkpoint"):
+        return _original(data, path)
+
+
+def _original(data: Any, path: Path) -> Scan:
+    from captious.models.checkpoints import options_of
+
     if not isinstance(data, dict) or not {"model", "opt"} <= set(data):
         raise InputError(f"{path}: not a SCAN checkpoint (wants the keys 'model' and 'opt')")
     image, text = data["model"]
@@ -388,6 +398,7 @@ def load_original(path: Path) -> Scan:
         precomp_enc_type="weight_norm" if "fc.weight_v" in image else "basic",
         bi_gru="rnn.weight_ih_l0_reverse" in text,
     )
+    _fit(path, config, {**image, **text})
     model = Scan(config)
     if "fc.weight_g" in image:
         image = {**image, "fc.weight_g": image["fc.weight_g"].reshape(())}
@@ -396,20 +407,20 @@ def load_original(path: Path) -> Scan:
     return model.eval()
 
 
+def _fit(path: Path, config: ScanConfig, weights: Mapping[str, Any]) -> None:
+    from captious.models.checkpoints import fit_sizes
+
+    fit_sizes(path, weights, config.vocab_size, config.embed_size, config.word_dim, config.img_dim)
+    if type(config.num_layers) is not int or not 0 < config.num_layers <= len(weights):
+        raise InputError(f"{path}: {config.num_layers} layers, its weights are those of fewer")
+
+
 def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, Vocabulary]:
     """A model of ours (a folder) or an original checkpoint (a file, with its vocabulary json)."""
     path = Path(path)
     if path.is_dir():
-        from safetensors.torch import load_file
-
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
-        model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
-        weights = load_file(path / "model.safetensors")
-        model.load_state_dict({name: value.float() for name, value in weights.items()})
-        words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
-        words.frequent = int(config.get("training", {}).get("own_words", 0))
-        return model.eval(), words
+        with reading(path, "a SCAN model of captious", "copy or train it again"):
+            return _load_folder(path, vocabulary)
     if vocabulary is None:
         raise UsageError(
             f"{path.name}: an original checkpoint needs its vocabulary json too (vocabulary=PATH)"
@@ -417,9 +428,25 @@ def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, 
     return load_original(path), Vocabulary.read(Path(vocabulary))
 
 
+def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocabulary]:
+    from captious.models.checkpoints import load_safetensors
+
+    config = json_object(path / "config.json", "a SCAN configuration")
+    shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
+    weights = load_safetensors(path / "model.safetensors")
+    _fit(path, shape, weights)
+    if not 1 <= count <= len(weights):
+        raise InputError(f"{path}: {count} models in one; its weights are those of fewer")
+    model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
+    model.load_state_dict({name: value.float() for name, value in weights.items()})
+    words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
+    words.frequent = int(config.get("training", {}).get("own_words", 0))
+    return model.eval(), words
+
+
 def features_of(path: Path) -> str:
     """What region features one of our models was trained on, or an empty string."""
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    config = json_object(path / "config.json", "a SCAN configuration")
     return str(config.get("features", ""))
 
 

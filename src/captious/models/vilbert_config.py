@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.reading import json_object
 
 _ACTIVATIONS = ("gelu", "relu", "swish")
 _OTHER_NETWORKS = {"with_coattention": True, "dynamic_attention": False, "fast_mode": False,
@@ -127,12 +128,4 @@ def from_mapping(values: Mapping[str, Any], origin: str = "configuration") -> Vi
 
 def read_config(path: Path | str) -> VilbertConfig:
     """The configuration of a JSON file."""
-    try:
-        values = json.loads(Path(path).read_text("utf-8"))
-    except OSError as err:
-        raise InputError(f"{path}: cannot be read ({err.strerror})") from err
-    except ValueError as err:
-        raise InputError(f"{path}: not JSON ({err})") from err
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: not a configuration (a JSON object is wanted)")
-    return from_mapping(values, str(path))
+    return from_mapping(json_object(path, "a configuration"), str(path))

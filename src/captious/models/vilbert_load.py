@@ -22,16 +22,18 @@ import torch
 from torch import Tensor, nn
 
 from captious.errors import InputError
-from captious.models.checkpoints import load_torch
+from captious.models.checkpoints import load_safetensors, load_torch
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_config import VilbertConfig, read_config
 from captious.models.vilbert_heads import Heads
+from captious.reading import json_object, reading
 
 MATCHING = "cls.bi_seq_relationship."
 TASK_TABLE = "bert.embeddings.task_embeddings.weight"
 _HEADS = ("cls.", "vil_", "vision_logit.", "linguisic_logit.", "dropout.")
 _SPARE = ("biOutput.q_dense", "t_pooler.", "v_pooler.")
 _SHOWN = 12
+_MOST_SPARE = 1 << 27  # numbers
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ def load_vilbert(weights: Path | str, config: Path | str | None = None) -> tuple
     Raises:
         InputError: the file cannot be read, or does not fit the configuration.
     """
-    weights = Path(weights)
+    with reading(weights, "a ViLBERT model"):
+        return _load(Path(weights), config)
+
+
+def _load(weights: Path, config: Path | str | None) -> tuple[Vilbert, Keys]:
     folder = weights if weights.is_dir() else None
     if config is None and folder is not None:
         config = folder / "config.json"
@@ -71,6 +77,9 @@ def load_vilbert(weights: Path | str, config: Path | str | None = None) -> tuple
         state = {**_text_stream(folder), **state}
     table = state.get(TASK_TABLE)
     shape = replace(shape, task_tokens=0 if table is None else len(table))
+    for count in (shape.num_hidden_layers, shape.v_num_hidden_layers):
+        if not 0 < count <= len(state):
+            raise InputError(f"{config}: {count} layers, the weights are those of fewer")
     with torch.device("meta"):
         model = Vilbert(shape)
     keys = _fit(model, state, weights, named=config is not None)
@@ -126,6 +135,11 @@ def matching_head(path: Path) -> nn.Linear:
     Raises:
         InputError: the weights hold none.
     """
+    with reading(path, "a ViLBERT model"):
+        return _head(path)
+
+
+def _head(path: Path) -> nn.Linear:
     state = _original_names(_read(weights_file(path)), path)
     missing = [name for name in ("weight", "bias") if f"{MATCHING}{name}" not in state]
     if missing:
@@ -149,7 +163,7 @@ def text_encoder_state(name: str) -> dict[str, Tensor]:
 
 def _text_stream(folder: Path) -> dict[str, Tensor]:
     """What our folder left to a text encoder: its word table and text layers."""
-    name = json.loads((folder / "config.json").read_text("utf-8")).get("text_from")
+    name = json_object(folder / "config.json", "a configuration").get("text_from")
     if name is None:
         return {}
     config = read_config(folder / "config.json")
@@ -177,13 +191,7 @@ def weights_file(path: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError) as err:
-            raise InputError(f"{path}: not a readable safetensors file ({err})") from err
+        return load_safetensors(path)
     found = load_torch(path)
     if isinstance(found, dict) and isinstance(found.get("model_state_dict"), dict):
         found = found["model_state_dict"]  # what the training script stores to resume from
@@ -232,6 +240,8 @@ def _fit(model: Vilbert, state: dict[str, Tensor], path: Path, named: bool) -> K
         problems.append(f"{len(alien)} keys have no place in this model: {_listed(alien)}")
     if odd:
         problems.append(f"{len(odd)} parameters have another shape: {_listed(odd)}")
+    if sum(wanted[name].numel() for name in spare) > _MOST_SPARE:
+        problems.append(f"the configuration speaks of huge parameters that are missing: {spare}")
     if problems:
         hint = "" if named else " (no config=PATH was named, so the full-size model was tried)"
         raise InputError([f"{path}: {problem}{hint}" for problem in problems])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import colorsys
-import io
 import re
 import warnings
 from collections.abc import Iterator
@@ -149,7 +148,8 @@ class _Painter:
 
     def _image(self, element: ElementTree.Element, x: float, y: float) -> None:
         from matplotlib.image import AxesImage
-        from PIL import Image
+
+        from captious.evidence.images import decode_image
 
         kind, _, content = element.get("href", "").partition(";base64,")
         if not kind.startswith("data:image/"):
@@ -158,7 +158,7 @@ class _Painter:
         wide, high = float(element.get("width", "0")), float(element.get("height", "0"))
         extent = (x, x + wide, y + high, y)
         shown = AxesImage(self.axes, extent=extent, interpolation="bilinear", zorder=self.depth)
-        photograph = Image.open(io.BytesIO(base64.b64decode(content))).convert("RGB")
+        photograph = decode_image(base64.b64decode(content), "a photograph in the picture")
         shown.set_data(np.asarray(photograph))
         self.axes.add_artist(shown)
 

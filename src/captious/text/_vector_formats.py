@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,11 +20,24 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.errors import InputError
+from captious.reading import (
+    Budget,
+    opened,
+    read_array,
+    read_arrays,
+    read_json,
+    read_parquet,
+    read_text,
+    reading,
+    regular,
+)
 
 Matrix = npt.NDArray[np.float32]
 Piece = tuple[list[str], Matrix]
 
 _PIECE = 20_000
+_LONGEST = 1 << 24  # bytes of the first line
+_WIDEST = 1 << 16  # numbers of a vector
 _WORD_LISTS = (".parquet", ".txt", ".json", ".csv", ".tsv")
 _PICKLES = {".pkl", ".pickle", ".kv", ".model", ".gensim", ".pt", ".pth"}
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
@@ -41,6 +53,11 @@ def read(path: Path, member: str = "") -> Iterator[Piece]:
     Raises:
         InputError: the layout is unknown, refused or damaged.
     """
+    with reading(path, "word vectors"):
+        yield from _read(path, member)
+
+
+def _read(path: Path, member: str) -> Iterator[Piece]:
     suffix = path.suffix.lower()
     if suffix in _PICKLES:
         raise InputError(
@@ -79,15 +96,13 @@ def read_words(path: Path) -> list[str]:
     """Return the words of a list: the first column of a table, a JSON list or one per line."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        return [str(w) for w in pq.read_table(path).column(0).to_pylist()]
+        return [str(w) for w in read_parquet(path).column(0).to_pylist()]
     if suffix == ".json":
-        words = json.loads(path.read_text("utf-8"))
+        words = read_json(path)
         if not isinstance(words, list):
             raise InputError(f"{path}: expected a JSON list of words in the order of the rows")
         return [str(w) for w in words]
-    lines = path.read_text("utf-8").split("\n")
+    lines = read_text(path).split("\n")
     if lines and not lines[-1]:
         lines.pop()
     separator = {".csv": ",", ".tsv": "\t"}.get(suffix)
@@ -96,7 +111,7 @@ def read_words(path: Path) -> list[str]:
 
 
 def _starts(path: Path, mark: bytes) -> bool:
-    with path.open("rb") as file:
+    with opened(path) as file:
         return file.read(len(mark)) == mark
 
 
@@ -105,11 +120,12 @@ def _lists() -> str:
 
 
 def _read_npy(matrix_path: Path, words_path: Path) -> Iterator[Piece]:
-    matrix = np.load(matrix_path, mmap_mode="r", allow_pickle=False)
+    matrix = read_array(matrix_path, mapped=True)
     words = read_words(words_path)
-    if matrix.ndim != 2 or len(words) != len(matrix):
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(words) != len(matrix):
         raise InputError(
-            f"{matrix_path}: shape {matrix.shape} does not fit the {len(words):,} words of "
+            f"{matrix_path}: {matrix.dtype} of shape {matrix.shape} does not fit the "
+            f"{len(words):,} words of "
             f"{words_path.name}"
         )
     for start in range(0, len(words), _PIECE):
@@ -118,22 +134,23 @@ def _read_npy(matrix_path: Path, words_path: Path) -> Iterator[Piece]:
 
 
 def _read_npz(path: Path) -> Iterator[Piece]:
-    with np.load(path, allow_pickle=False) as archive:
-        if not {"words", "vectors"} <= set(archive.files):
-            raise InputError(f"{path}: expected the arrays 'words' and 'vectors' in it")
-        words, vectors = archive["words"], archive["vectors"]
-    if vectors.ndim != 2 or len(words) != len(vectors):
-        raise InputError(f"{path}: {len(words):,} words, vectors of shape {vectors.shape}")
+    archive = read_arrays(path)
+    if not {"words", "vectors"} <= set(archive):
+        raise InputError(f"{path}: expected the arrays 'words' and 'vectors' in it")
+    words, vectors = archive["words"], archive["vectors"]
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
+        raise InputError(f"{path}: words of shape {words.shape}, vectors of shape {vectors.shape}")
     yield [str(w) for w in words], vectors.astype(np.float32)
 
 
 def _read_wink(path: Path) -> Iterator[Piece]:
     """The npm package wink-embeddings: word -> numbers, with norm and rank behind the vector."""
-    with path.open("rb") as file:
-        content = json.load(file)
+    content = read_json(path)
     if not isinstance(content, dict) or not {"vectors", "dimensions"} <= set(content):
         raise InputError(f"{path}: a JSON of word vectors has the keys 'vectors' and 'dimensions'")
     dim, table = int(content["dimensions"]), content["vectors"]
+    if not isinstance(table, dict) or dim < 1:
+        raise InputError(f"{path}: 'vectors' is not a table of words")
     words = list(table)
     for start in range(0, len(words), _PIECE):
         piece = words[start : start + _PIECE]
@@ -142,6 +159,7 @@ def _read_wink(path: Path) -> Iterator[Piece]:
 
 def _open(path: Path, member: str, stack: ExitStack) -> Any:
     """Open a plain, gzipped or zipped file as bytes."""
+    size = regular(path)
     if zipfile.is_zipfile(path):
         archive = stack.enter_context(zipfile.ZipFile(path))
         names = [n for n in archive.namelist() if not n.endswith("/")]
@@ -151,21 +169,44 @@ def _open(path: Path, member: str, stack: ExitStack) -> Any:
             raise InputError(
                 f"{path}: say which file to take, as {path.name}#NAME; it holds {', '.join(names)}"
             )
-        return stack.enter_context(archive.open(member))
+        return _Counted(stack.enter_context(archive.open(member)), Budget(path, size))
     if _starts(path, b"\x1f\x8b"):
-        return stack.enter_context(gzip.open(path, "rb"))
-    return stack.enter_context(path.open("rb"))
+        packed: Any = stack.enter_context(gzip.GzipFile(path))
+        return _Counted(packed, Budget(path, size))
+    return stack.enter_context(opened(path))
+
+
+class _Counted(io.RawIOBase):
+    """Bytes of a packed file, as many as its budget allows."""
+
+    def __init__(self, source: IO[bytes], budget: Budget) -> None:
+        self._source, self._budget = source, budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._source.read(len(buffer))
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def _read_stream(path: Path, raw: Any) -> Iterator[Piece]:
     """Tell the three stream layouts apart by their first two lines."""
     stream: Any = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
-    first = stream.readline(1 << 16)
+    first = stream.readline(_LONGEST)
     if first.startswith(_FASTTEXT_MODEL):
         raise InputError(f"{path}: this is a fastText model; use the .vec file beside it")
+    if len(first) == _LONGEST:
+        raise InputError(
+            f"{path}: its first line is longer than {_LONGEST >> 20} MiB; not word vectors"
+        )
     fields = first.split()
-    if len(fields) == 2 and all(f.isdigit() for f in fields):
+    if len(fields) == 2 and all(f.isdigit() and len(f) < 12 for f in fields):
         count, dim = int(fields[0]), int(fields[1])
+        if not 0 < dim <= _WIDEST:
+            raise InputError(f"{path}: vectors of {dim:,} numbers; 1 to {_WIDEST:,} are read")
         ahead = stream.peek(1 << 16)
         if _is_text_row(ahead.split(b"\n", 1)[0], dim):
             yield from _read_text(path, stream, dim, b"")
@@ -173,7 +214,7 @@ def _read_stream(path: Path, raw: Any) -> Iterator[Piece]:
             yield from _read_binary(path, stream, count, dim)
         return
     dim = len(fields) - 1
-    if dim < 2 or not _is_text_row(first, dim):
+    if not 2 <= dim <= _WIDEST or not _is_text_row(first, dim):
         raise InputError(f"{path}: not a known layout of word vectors")
     yield from _read_text(path, stream, dim, first)
 
@@ -202,10 +243,19 @@ def _read_text(path: Path, stream: IO[bytes], dim: int, first: bytes) -> Iterato
         words.append(parts[0].decode("utf-8", errors="replace"))
         numbers.append(parts[1:])
         if len(words) == _PIECE:
-            yield words, np.array(numbers, dtype=np.float32)
+            yield words, _numbers(words, numbers, path)
             words, numbers = [], []
     if words:
-        yield words, np.array(numbers, dtype=np.float32)
+        yield words, _numbers(words, numbers, path)
+
+
+def _numbers(words: list[str], rows: list[list[bytes]], path: Path) -> Matrix:
+    try:
+        return np.array(rows, dtype=np.float32)
+    except ValueError as error:
+        raise InputError(
+            f"{path}: between {words[0][:20]!r} and {words[-1][:20]!r}: {error}"
+        ) from None
 
 
 def _chain(first: bytes, rest: IO[bytes]) -> Iterator[bytes]:

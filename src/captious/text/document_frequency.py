@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +16,13 @@ from scipy import sparse
 
 from captious import assets
 from captious.errors import InputError, UsageError
+from captious.reading import read_arrays, reading
 from captious.text import ngrams
 from captious.text.ngrams import Hashes
 from captious.types import CaptionSet, TextPool
 
 _FORMAT = 1
+_ORDERS = range(1, ngrams.ORDERS + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +196,15 @@ def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
             f"df={name!r} is neither 'corpus', nor a built-in table ('coco-val'), nor a file. "
             "`captious df build` makes one from your references."
         )
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            facts = json.loads(bytes(file["facts"]))
-            grams = tuple(file[f"grams{n}"] for n in range(1, ngrams.ORDERS + 1))
-            counts = tuple(file[f"counts{n}"].astype(np.int64) for n in range(1, ngrams.ORDERS + 1))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as err:
-        raise InputError(f"{path}: not a document-frequency table of captious ({err})") from err
+    with reading(path, "a document-frequency table of captious", "build it again"):
+        file = read_arrays(path)
+        facts = json.loads(bytes(file["facts"]))
+        grams = tuple(file[f"grams{n}"].astype(np.uint64) for n in _ORDERS)
+        counts = tuple(file[f"counts{n}"].astype(np.int64) for n in _ORDERS)
+        if any(g.ndim != 1 or g.shape != c.shape for g, c in zip(grams, counts, strict=True)):
+            raise InputError(f"{path}: its arrays do not fit each other; build it again")
+        if not isinstance(facts["documents"], int) or not {"tokenizer", "stem"} <= set(facts):
+            raise InputError(f"{path}: it does not say what was counted; build it again")
     if facts.get("format") != _FORMAT:
         raise InputError(f"{path}: made by another version of captious; build it again")
     for what, have, want in (

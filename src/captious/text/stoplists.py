@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from captious.errors import UsageError, did_you_mean
+from captious.reading import read_text
 from captious.text.stopwords_tbr import TBR
 
 _NLTK = """
@@ -76,7 +77,7 @@ def stop_words(name: str) -> frozenset[str]:
         return LISTS[name]
     path = Path(name)
     if path.is_file():
-        return frozenset(w for line in path.read_text("utf-8").splitlines() if (w := line.strip()))
+        return frozenset(w for line in read_text(path).splitlines() if (w := line.strip()))
     raise UsageError(
         f"no stop list is called {name!r}.{did_you_mean(name, LISTS)} "
         f"Known: {', '.join(LISTS)}; a path to a file with one word per line works too."

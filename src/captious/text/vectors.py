@@ -31,6 +31,7 @@ import numpy.typing as npt
 from captious import assets, settings
 from captious.errors import InputError, UsageError
 from captious.progress import Progress
+from captious.reading import json_object, read_array, reading
 from captious.text import _vector_formats as formats
 from captious.types import Floats, Ints
 
@@ -154,22 +155,23 @@ def _source(path: Path) -> Path:
 def _opened(path: Path, member: str, label: str, folder: Path) -> WordVectors:
     if not (folder / "meta.json").is_file():
         _convert(path, member, folder)
-    meta = json.loads((folder / "meta.json").read_text("utf-8"))
-    if meta["matrix"]:
-        matrix = np.load(path.parent / meta["matrix"] if path.is_file() else path / meta["matrix"],
-                         mmap_mode="r", allow_pickle=False)  # fmt: skip
-    else:
-        shape = (meta["words"], meta["dim"])
-        matrix = np.memmap(folder / "matrix.f32", dtype="<f4", mode="r", shape=shape)
-    return WordVectors(
-        name=label,
-        sha256=meta["sha256"],
-        matrix=matrix,
-        _text=np.memmap(folder / "words.bin", dtype=np.uint8, mode="r"),
-        _bounds=np.load(folder / "bounds.npy", mmap_mode="r"),
-        _hashes=np.load(folder / "hashes.npy", mmap_mode="r"),
-        _order=np.load(folder / "order.npy", mmap_mode="r"),
-    )
+    with reading(folder, "converted word vectors", "delete this folder, it will be made again"):
+        meta = json_object(folder / "meta.json", "a description of word vectors")
+        if meta["matrix"]:
+            home = path.parent if path.is_file() else path
+            matrix = read_array(home / Path(meta["matrix"]).name, mapped=True)
+        else:
+            shape = (meta["words"], meta["dim"])
+            matrix = np.memmap(folder / "matrix.f32", dtype="<f4", mode="r", shape=shape)
+        return WordVectors(
+            name=label,
+            sha256=meta["sha256"],
+            matrix=matrix,
+            _text=np.memmap(folder / "words.bin", dtype=np.uint8, mode="r"),
+            _bounds=read_array(folder / "bounds.npy", mapped=True),
+            _hashes=read_array(folder / "hashes.npy", mapped=True),
+            _order=read_array(folder / "order.npy", mapped=True),
+        )
 
 
 def _hash(word: str) -> int:
@@ -244,5 +246,5 @@ def _append(text: IO[bytes], words: list[str], hashes: list[int], sizes: list[in
 
 def _is_plain(path: Path) -> bool:
     """Whether the matrix can be used where it lies."""
-    matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+    matrix = read_array(path, mapped=True)
     return matrix.ndim == 2 and matrix.dtype == np.float32

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.judgements.judgement_set import Card, JudgementSet, SystemTable
+from captious.reading import reading
 
 Loader = Callable[[Path], "JudgementSet | SystemTable"]
 
@@ -90,7 +91,8 @@ def load(name: str, root: Path) -> JudgementSet | SystemTable:
             [f"{name}: {root / f.split('|')[0]} is not there" for f in lacking]
             + [f"{name}: {card(name).get}"]
         )
-    return _known()[name][1](root)
+    with reading(f"{name} in {root}", "this collection", "copy its files again"):
+        return _known()[name][1](root)
 
 
 def load_ratings(name: str, root: Path) -> JudgementSet:

@@ -8,6 +8,7 @@ from pathlib import Path
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import same_text
+from captious.reading import read_parquet
 
 SOURCES = (
     "coco/captions_val2014.json",
@@ -45,9 +46,7 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
         raise InputError([f"none of these is under {root}: {', '.join(SOURCES)}"])
     found: dict[int, list[tuple[int | None, str]]] = {}
     if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        content = pq.read_table(path)
+        content = read_parquet(path)
         for image, texts in zip(
             content["image_id"].to_pylist(), content["captions"].to_pylist(), strict=True
         ):

@@ -20,6 +20,7 @@ import numpy as np
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Ratings
 from captious.judgements.sets import _coco, flickr8k
 from captious.judgements.sets._files import number, table
+from captious.reading import read_parquet
 from captious.types import CaptionSet
 
 _SYSTEMS = ("human", "machine 1", "machine 2")
@@ -56,11 +57,9 @@ THOROUGHNESS = _card("composite-thoroughness", "thoroughness", "throughness")
 
 def load(card: Card, ending: str, root: Path) -> JudgementSet:
     """Read the three tables and join them with the references of their images."""
-    import pyarrow.parquet as pq
-
     checks = Checks(card.name)
     eight = flickr8k.captions(root / "flickr8k/Flickr8k.token.txt", checks)[1]
-    content = pq.read_table(root / "flickr30k/captions.parquet")
+    content = read_parquet(root / "flickr30k/captions.parquet")
     thirty = dict(zip(content["image"].to_pylist(), content["captions"].to_pylist(), strict=True))
     coco = _coco.captions(root)
     find: dict[str, Callable[[str], tuple[str, list[str] | None]]] = {

@@ -25,6 +25,7 @@ import numpy as np
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Pairs, Ratings, same_text
+from captious.reading import cause, read_parquet, reading
 from captious.types import CaptionSet
 
 _NUMBERED = re.compile(r"ref(?:erence)?s?_?\d+", re.IGNORECASE)
@@ -37,10 +38,15 @@ def load(path: Path) -> JudgementSet:
     Raises:
         InputError: columns are missing or rows are wrong; all of them are listed.
     """
+    with reading(path, "judgements"):
+        return _load(path)
+
+
+def _load(path: Path) -> JudgementSet:
     checks = Checks(path.name)
     records = _records(path, checks)
     checks.stop_if_bad()
-    columns = {k for _, row in records for k in row}
+    columns = {str(k) for _, row in records for k in row}
     card = Card(
         path.name,
         f"judgements in {path.name}",
@@ -67,9 +73,7 @@ def load(path: Path) -> JudgementSet:
 def _records(path: Path, checks: Checks) -> list[Record]:
     kind = files.suffix(path)
     if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        rows: list[Any] = pq.read_table(path).to_pylist()
+        rows: list[Any] = read_parquet(path).to_pylist()
     elif kind in ("csv", "tsv"):
         text = io.StringIO(files.read_text(path), newline="")
         rows = list(csv.DictReader(text, delimiter="\t" if kind == "tsv" else ","))
@@ -78,8 +82,8 @@ def _records(path: Path, checks: Checks) -> list[Record]:
         for number, line in enumerate(files.read_text(path).splitlines(), 1):
             try:
                 rows.append(json.loads(line))
-            except json.JSONDecodeError as err:
-                checks.bad("lines that are not JSON", f"line {number}: {err.msg}")
+            except (ValueError, RecursionError) as err:
+                checks.bad("lines that are not JSON", f"line {number}: {cause(err)}")
     elif kind == "json":
         rows = files.read_json(path)
     else:
@@ -119,10 +123,10 @@ def _text(row: dict[str, Any], column: str, place: str, checks: Checks) -> str:
 def _value(value: Any, what: str, place: str, checks: Checks) -> float:
     try:
         out = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         out = float("nan")
     if not np.isfinite(out):
-        checks.bad(f"{what} that are not numbers", f"{place}: {value!r}")
+        checks.bad(f"{what} that are not numbers", f"{place}: {value!r}"[:200])
     return out
 
 
