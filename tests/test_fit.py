@@ -131,7 +131,7 @@ def test_two_members_give_the_mean_of_their_cosines(made):
 
 
 def test_a_run_that_was_cut_off_goes_on(made, tmp_path):
-    folder, sources, _ = made
+    _, sources, _ = made
     short = trainer.FitOptions(**{**OPTIONS.__dict__, "steps": 20})
     train(sources, SHAPE, short, tmp_path / "again")
     seen = []
@@ -185,7 +185,7 @@ def test_damaged_models_are_refused(made, tmp_path):
 
 
 def test_whitening_is_found_again_and_folds(made, tmp_path):
-    folder, sources, _ = made
+    _, sources, _ = made
     from captious.evidence.region_formats import open_regions
 
     store = open_regions(sources.regions)

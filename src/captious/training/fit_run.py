@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,14 +15,13 @@ from captious.errors import UsageError
 from captious.evidence.region_formats import open_regions
 from captious.evidence.regions import require
 from captious.models import text_encoder
-from captious.models.fit import FitConfig, FitModel, FitNetwork, load, means, save
-from captious.progress import track
+from captious.models.fit import FitConfig, FitModel, FitNetwork, load, save
 from captious.training.curve import draw_curve
 from captious.training.fit import FitData, FitOptions, FitTrainer, piece_table, recalls
 from captious.training.scan_run import Sources, read_captions
+from captious.training.text_vectors import mean_vectors
 from captious.training.whitened import whitened, whitening_of
 
-_TEXTS = 4096
 SPECIALS = ("[PAD]", "[OTHER]")
 
 
@@ -127,23 +124,7 @@ def _texts(
     pieces = torch.zeros(len(flat), options.longest, dtype=torch.int32)
     for row, one in enumerate(numbers):
         pieces[row, : len(one)] = torch.tensor(one[: options.longest], dtype=torch.int32)
-    key = hashlib.sha256(json.dumps([encoder.weights_sha, flat]).encode()).hexdigest()
-    note = file.with_suffix(".json")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
-    same = known.get("key") == key and file.exists()
-    begin = int(known.get("done", 0)) if same else 0
-    block = np.lib.format.open_memmap(
-        file, "r+" if begin else "w+", np.float16, (len(flat), encoder.width)
-    )
-    for start in track(range(begin, len(flat), _TEXTS), "encoding captions", unit="blocks"):
-        some = encoder.encode(flat[start : start + _TEXTS], encoder.layers)
-        encoder.forget()
-        block[start : start + _TEXTS] = means(some).half().numpy()
-        block.flush()
-        done = min(len(flat), start + _TEXTS)
-        note.write_text(json.dumps({"key": key, "done": done}), encoding="utf-8")
-    vectors = torch.from_numpy(np.array(block))
+    vectors = mean_vectors(encoder, flat, file)
     return Texts(
         pieces.reshape(len(captions), fewest, -1),
         vectors.reshape(len(captions), fewest, -1),

@@ -40,9 +40,20 @@ class Whitening:
         # A floor keeps the last directions from being blown up into noise.
         return cls(mean, vectors / (values + 0.02 * values.mean()).sqrt())
 
+    @classmethod
+    def sampled(cls, features: Tensor, keep: int, seed: int = 0) -> Whitening:
+        """Estimate it from some rows of ``[images, regions, dim]``."""
+        rows = features.reshape(-1, features.shape[-1])
+        pick = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:40_000]
+        return cls.estimate(rows[pick].float(), keep)
+
     def __call__(self, features: Tensor) -> Tensor:
-        """Whiten a block ``[..., dim]``."""
+        """Whiten ``[..., dim]``."""
         return (features.float() - self.mean) @ self.matrix
+
+    def blocks(self, features: Tensor, chunk: int = 256) -> Tensor:
+        """Whiten many images in half precision, a block at a time."""
+        return torch.cat([self(part).half() for part in features.split(chunk)])
 
     def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same linear map for features that are not whitened."""
