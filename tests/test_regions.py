@@ -261,6 +261,12 @@ def test_pooling_is_the_mean_over_the_box():
     np.testing.assert_allclose(pooled, [5.5, 0, 0.5], atol=1e-5)
 
 
+def test_pooling_in_pieces_is_one_product():
+    weights = extract.pooling_weights(extract.grid_boxes(36), 10, 14)
+    maps = np.random.default_rng(0).random((130, 140), np.float32)
+    np.testing.assert_allclose(extract.pool(weights, maps), weights @ maps.T, atol=1e-5)
+
+
 @pytest.mark.parametrize(("width", "height"), [(320, 213), (213, 320), (500, 500), (3000, 20)])
 def test_input_sizes_are_multiples_of_32_and_of_bounded_area(width, height):
     wide, tall = extract.input_size(width, height)

@@ -55,6 +55,7 @@ Detector = Callable[["Image.Image"], Floats]
 
 AREA = 320 * 448
 STRIDE = 32
+_ONE_THREAD = 4 * 65536  # multiplications up to which OpenBLAS stays in one thread
 DEFAULT_BACKBONES = ("efficientnet-lite0", "efficientnet-lite2")
 
 
@@ -101,6 +102,17 @@ def pooling_weights(boxes: Floats, rows: int, columns: int) -> Floats:
     weights = (y[:, :, None] * x[:, None, :]).reshape(len(boxes), -1)
     total = weights.sum(1, keepdims=True)
     return np.asarray(weights / np.maximum(total, 1e-12), np.float32)
+
+
+def pool(weights: Floats, maps: Floats) -> Floats:
+    """``weights [n, cells] @ maps [channels, cells]`` transposed, in pieces of one thread each.
+
+    OpenBLAS gives larger products to all cores. Photographs are spread over threads already, and
+    the waiting of these threads for each other took more time than the backbones.
+    """
+    some = max(1, _ONE_THREAD // weights.size)
+    parts = [weights @ maps[begin : begin + some].T for begin in range(0, len(maps), some)]
+    return np.concatenate(parts, axis=1)
 
 
 def input_size(width: int, height: int, area: int = AREA) -> tuple[int, int]:
@@ -261,7 +273,7 @@ class Extractor:
                 if self.detector is None
                 else pooling_weights(boxes, rows, columns)
             )
-            pooled.append(weights @ maps.reshape(channels, -1).T)
+            pooled.append(pool(weights, maps.reshape(channels, -1)))
         scale = np.array([width, height, width, height], np.float32)
         return RegionSet(
             np.concatenate(pooled, axis=1).astype(np.float16),
