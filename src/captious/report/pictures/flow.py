@@ -68,6 +68,6 @@ def _boxes(
         out.append(
             f'<rect x="{x}" y="{y:.1f}" width="{wide}" height="{tall:.1f}" rx="3" fill="#e8edf3" '
             f'stroke="#8796a8"/><text x="{x + wide / 2:.0f}" y="{y + tall / 2 + 5:.1f}" '
-            f'text-anchor="middle">{escape(word)}</text>'
+            f'text-anchor="middle" fill="#1f2328">{escape(word)}</text>'
         )
     return out
