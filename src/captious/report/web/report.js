@@ -6,7 +6,7 @@ const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOT
 const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 const SMALL = new Set("a an the of in on at by with to from and or is are was were it its his her their he she they this that there has have be as for into onto near next over under up down out while who which some one two".split(" "));
-const CUT = new Set("a an the of in on at by with to from and or is are his her their its while near".split(" "));
+const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
 const C = D.columns, S = D.systems;
 const main = C.map((c, i) => i).filter((i) => C[i].main);
 const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "captious_ref", "bertscore_f", "vifidel", "rouge_l", "bleu_4"];
@@ -123,10 +123,10 @@ function copied(kind) {
 // -- compare -------------------------------------------------------------------------------
 function ridges() {
   const c = state.metric, h = D.distributions[c], w = 600, left = 110, step = 74, high = S.length * step + 34, plot = w - left - 14;
-  const most = Math.max(1, ...h.counts.flat());
+
   let out = `<svg viewBox="0 0 ${w} ${high}" role="img" aria-label="Distribution of ${esc(C[c].label)} over single captions, per system" font-size="13">`;
   S.forEach((n, s) => {
-    const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length;
+    const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length, most = Math.max(1, ...counts);
     let path = `M${left},${base}`;
     counts.forEach((k, i) => { const y = base - (k / most) * (step - 12); path += `L${(left + i * bin).toFixed(1)},${y.toFixed(1)}L${(left + (i + 1) * bin).toFixed(1)},${y.toFixed(1)}`; });
     out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(n.length > 13 ? n.slice(0, 12) + "…" : n)}</text>`;
@@ -288,7 +288,7 @@ function about() {
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
-  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta verdicts.json -m METRICS</code> reads as human judgements.</p>`;
+  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta cider_d meteor --set verdicts.json</code> reads as human judgements.</p>`;
   html += `<h3>Keys</h3><p><kbd>j</kbd> <kbd>k</kbd> next and previous sample, <kbd>Enter</kbd> open, <kbd>←</kbd> <kbd>→</kbd> other system, <kbd>/</kbd> find, <kbd>Esc</kbd> close.</p><p class="remark">captious ${esc(D.version)}</p></div>`;
   $("aboutbody").innerHTML = html;
 }
@@ -335,7 +335,7 @@ function draw(part) {
   if (part.kind === "WordMarks") return el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w) => `<span class="chip ${esc(w.state)}" title="${esc(w.note || w.state)}">${esc(w.word)}${w.weight !== null && part.meaning ? `<small>${w.weight.toFixed(2)}</small>` : ""}</span>`).join("")}</div>${part.meaning ? `<p class="remark">${esc(part.meaning)}</p>` : ""}</div>`);
   if (part.kind === "MatchMatrix") {
     const blues = ["#f7f9fc", "#c6dbef", "#6baed6", "#2171b5", "#08407e"], low = part.threshold || 0;
-    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "top" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
+    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
   }
   if (part.kind === "Contributions") {
     const most = Math.max(...part.items.map((k) => Math.abs(k.share)), 1e-9);
@@ -413,7 +413,7 @@ function refresh() { selects(); overview(); ridges(); gap(); scatter(); gallery(
 function theme(to) {
   const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (to) document.documentElement.dataset.theme = to;
-  $("theme").textContent = dark ? "Light" : "Dark"; $("theme").dataset.to = dark ? "light" : "dark";
+  $("theme").textContent = dark ? "Light" : "Dark"; $("theme").dataset.shade = dark ? "light" : "dark";
 }
 document.addEventListener("click", (e) => {
   const b = e.target.closest("button"); if (!b) { if (e.target === $("caption")) $("caption").close(); return; }
@@ -432,7 +432,7 @@ document.addEventListener("click", (e) => {
   else if (b.classList.contains("open")) open(+b.closest(".item").dataset.i, +b.dataset.s);
   else if (b.classList.contains("photo")) open(+b.closest(".item").dataset.i, 0);
   else if (b.id === "columns") { state.all = !state.all; overview(); }
-  else if (b.id === "theme") { theme(b.dataset.to); scatter(); }
+  else if (b.id === "theme") { theme(b.dataset.shade); scatter(); }
   else if (b.id === "unbrush") { brushed = null; refresh(); }
   else if (b.id === "export") { const r = exported(); if (!r.length) say("Mark a caption as good or bad first"); else download("verdicts.json", JSON.stringify(r, null, 1) + "\n", "application/json"); }
 });
