@@ -20,6 +20,7 @@ from captious.errors import CaptiousError, MissingExtra, UsageError
 from captious.io import tables
 from captious.metrics.base import Metric, Need
 from captious.report import page
+from captious.report.contents import main_columns
 from captious.statistics.bootstrap import RESAMPLES
 from captious.types import CaptionSet
 
@@ -93,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
         args.output.mkdir(parents=True, exist_ok=True)
         tables.save(table, args.output / "scores.json")
         reported = _report(table, args.output / "report.html")
-    sys.stdout.write(f"{_corpus(table)}\n\n{told}\n{_OWN_FILES}\n\n{reported}\n")
+    shown = main_columns(table) if args.metrics is None else set(table.values)
+    sys.stdout.write(f"{_corpus(table, shown)}\n\n{told}\n{_OWN_FILES}\n{reported}\n")
     return 0
 
 
@@ -125,17 +127,19 @@ def choose(wanted: str | None = None) -> Choice:
     return Choice(runs, skipped)
 
 
-def _corpus(table: ScoreTable) -> str:
+def _corpus(table: ScoreTable, shown: set[str]) -> str:
     """Return the corpus values, metrics by systems, and what could not be scored."""
     systems = list(table.corpora)
     cells = [["metric", *systems]]
     for name in table.values:
+        if name not in shown:
+            continue
         values = [table.corpora[s][name] for s in systems]
         cells.append([name, *(tables.with_interval(v, "text") for v in values)])
     head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"
-    unscored = Counter((u.column, u.reason) for u in table.unscored)
+    unscored = Counter((u.column, u.reason) for u in table.unscored if u.column in shown)
     said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
     return "\n".join([tables.grid(cells, "text"), "", head, *said])
 

@@ -324,28 +324,30 @@ def buckets(table: ScoreTable) -> list[dict[str, Any]]:
 
 
 def _of_references(table: ScoreTable) -> tuple[Floats, Floats]:
-    """Return how far the references of each row agree, and how rare their words are."""
+    """Return how far the references of each row agree, and how rare their words are.
+
+    Agreement: by what part of the other references a content word is said, on the mean.
+    """
     small = stop_words("nltk")
-    references = table.samples.references()
-    known: dict[tuple[str, ...], list[frozenset[str]]] = {}
+    blank = str.maketrans(dict.fromkeys(".,;:!?\"'()", " "))
+    references = [tuple(texts) for texts in table.samples.references()]
+    said: dict[tuple[str, ...], Counter[str]] = {}
     for texts in references:
-        key = tuple(texts)
-        if key not in known:
-            known[key] = [
-                frozenset(w.strip(".,;:!?\"'()") for w in t.lower().split()) - small for t in texts
-            ]
-    seen = Counter(w for sets in known.values() for w in frozenset().union(*sets))
-    total = max(len(known), 1)
+        if texts not in said:
+            words = (w for t in texts for w in set(t.lower().translate(blank).split()))
+            said[texts] = Counter(words)
+    seen = Counter(word for counts in said.values() for word in counts if word not in small)
+    rarity = {word: math.log(len(said) / count) for word, count in seen.items()}
     told: dict[tuple[str, ...], tuple[float, float]] = {}
-    for key, sets in known.items():
-        pairs = [len(a & b) / len(a | b) for a, b in combinations(sets, 2) if a | b]
-        words = frozenset().union(*sets)
-        rarity = [math.log(total / seen[w]) for w in words if w]
-        told[key] = (
-            float(np.mean(pairs)) if pairs else math.nan,
-            float(np.mean(rarity)) if rarity else math.nan,
-        )
-    found = np.array([told[tuple(texts)] for texts in references], float).reshape(-1, 2)
+    for texts, counts in said.items():
+        content = [word for word in counts if word in rarity]
+        if not content:
+            told[texts] = math.nan, math.nan
+            continue
+        mean = sum(counts[word] for word in content) / len(content)
+        agree = (mean - 1) / (len(texts) - 1) if len(texts) > 1 else math.nan
+        told[texts] = agree, sum(rarity[word] for word in content) / len(content)
+    found = np.array([told[texts] for texts in references], float).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 
