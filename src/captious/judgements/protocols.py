@@ -98,7 +98,7 @@ class Protocol:
             parts.append("no references")
         else:
             parts.append(
-                f"{self.references} references drawn per image, mean of {self.draws} "
+                f"{self.references} reference{'s' * (self.references > 1)} drawn per image, mean of {self.draws} "
                 f"draw{'s' * (self.draws > 1)}, seed {self.seed}"
             )
         if self.drop_equal != "no":
