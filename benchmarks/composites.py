@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 
 import captious
 from captious import settings
+from captious.engine import evidence
 from captious.judgements import sets
 from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
 from captious.learned import features, model_file
@@ -225,10 +226,13 @@ class Tables:
         """One feature of one set; ``scan`` is a column of ``tiger``, which is computed anyway."""
         if text == "scan":
             found = self.column(what, "scan_similarity")
-            with settings.use(regions=self.regions(what)):
-                return replace(found, identities=(features.identity(Scan(), None),))
-        with settings.use(regions=self.regions(what)):
-            return features.table(self.samples(what), features.parse_inputs(text))
+            seen = self.seen(what).evidence
+            return replace(found, identities=(features.identity(Scan(), None, seen),))
+        return features.table(self.seen(what), features.parse_inputs(text))
+
+    def seen(self, what: str) -> CaptionSet:
+        """Return a set with the regions of its photographs."""
+        return evidence.given(self.samples(what), regions=self.regions(what))
 
     def scores(self, what: str, model: Model) -> Floats:
         """Log odds that a model gives to a set."""

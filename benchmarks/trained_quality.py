@@ -23,9 +23,10 @@ from captious.models.image_text import WordPieces
 from captious.models.vilbert import Vilbert
 from captious.models.vilbert_heads import Heads
 from captious.training import scan_run, vilbert_judge, vilbert_run
-from captious.training.scan import Whitening, nearest
+from captious.training.scan import nearest
 from captious.training.vilbert import COMPACT
 from captious.training.vilbert_batches import VilbertData, VilbertOptions
+from captious.training.whitened import Whitening
 
 
 def scan(folder, store, captions, splits):
@@ -37,7 +38,7 @@ def scan(folder, store, captions, splits):
 
 def vilbert(folder, store, captions, splits):
     options = VilbertOptions()
-    whitening = Whitening(vilbert_run.gather(store, splits["train"])[0], options.whitened)
+    whitening = Whitening.sampled(vilbert_run.gather(store, splits["train"])[0], options.whitened)
     features, boxes = vilbert_run.gather(store, splits["dev"])
     texts = [captions[name] for name in splits["dev"]]
     pieces = WordPieces(None, COMPACT.vocab_size)
@@ -45,7 +46,7 @@ def vilbert(folder, store, captions, splits):
     teacher = scan_run.sentence_vectors("minilm", texts)
     nothing = whitening(torch.zeros(1, 1, store.dim))[0].float()
     near = nearest(teacher, 20)
-    data = VilbertData(whitening(features), boxes, ids, near, teacher, nothing)
+    data = VilbertData(whitening.blocks(features), boxes, ids, near, teacher, nothing)
     state = torch.load(folder / "run" / "best.pt", weights_only=True)
     model = Vilbert(replace(COMPACT, v_feature_size=options.whitened))
     model.load_state_dict(state["model"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -410,3 +411,36 @@ def test_bs_is_plain_recall_with_idf(made, profile):
             weight = tables.weights[ids]
             recalls.append((weight * (vectors @ target.T).max(1)).sum() / weight.sum())
         assert found[row] == pytest.approx(max(recalls), abs=1e-6)
+
+
+# -- cost ----------------------------------------------------------------------------------------
+
+
+def _random_references(samples: int, count: int, pieces: int, width: int) -> tbr_kernel.References:
+    draw = torch.Generator().manual_seed(count)
+    vectors = torch.randn(samples, count * pieces, width, generator=draw)
+    content = torch.rand(samples, count * pieces, generator=draw) < 0.9
+    owner = torch.arange(count).repeat_interleave(pieces).repeat(samples, 1)
+    return tbr_kernel.References(
+        torch.nn.functional.normalize(vectors, dim=2), owner, content, count
+    )
+
+
+@pytest.mark.parametrize("how", ["grow", "marks"])
+@pytest.mark.parametrize("threshold", [0.2, 0.6, 0.9])
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_many_references_are_combined_like_few(how, threshold, count, monkeypatch):
+    refs = _random_references(2, count, 5, 8)
+    monkeypatch.setattr(tbr_kernel, "_FEW", 1000)
+    few = tbr_kernel.combine(refs, threshold, how)
+    monkeypatch.setattr(tbr_kernel, "_FEW", 0)
+    assert torch.equal(tbr_kernel.combine(refs, threshold, how), few)
+
+
+@pytest.mark.parametrize("how", ["grow", "marks"])
+def test_hundreds_of_references_cost_seconds(how):
+    """The first version took minutes of processor time for this: its cost grew with M^4."""
+    refs = _random_references(1, 400, 12, 64)
+    start = time.process_time()
+    tbr_kernel.combine(refs, 0.4, how)
+    assert time.process_time() - start < 10

@@ -290,7 +290,7 @@ def test_tests_between_metrics(rated, tmp_path, cache):
 
 def test_scores_are_kept_and_read_back(rated, cache):
     first = Scorer(["rouge_l", "bleu_2"])(rated.samples)
-    kept = list((cache.cache_dir / "meta").glob("*.npz"))
+    kept = list((cache.cache_dir / "statistics").rglob("*.npz"))
     assert len(kept) == 2
     again = Scorer(["rouge_l", "bleu_2"])(rated.samples)
     assert list(again) == list(first) == ["rouge_l", "bleu_2"]
@@ -298,7 +298,7 @@ def test_scores_are_kept_and_read_back(rated, cache):
         assert again[name].values.tolist() == first[name].values.tolist()
         assert again[name].signature == first[name].signature
     other = Scorer(["rouge_l"])(rated.samples[:30])
-    assert len(list((cache.cache_dir / "meta").glob("*.npz"))) == 3
+    assert len(list((cache.cache_dir / "statistics").rglob("*.npz"))) == 3
     assert len(other["rouge_l"].values) == 30
 
 
@@ -339,24 +339,26 @@ def test_metrics_of_one_scorer_share_their_inputs(rated, cache, monkeypatch):
     assert not (cache.cache_dir / "meta").exists()
 
 
-def test_kept_scores_know_the_code_and_the_files_they_depend_on(tmp_path, cache, monkeypatch):
-    from captious.meta import scoring
+def test_kept_statistics_know_the_code_and_the_files_they_depend_on(tmp_path, monkeypatch):
+    from captious.engine import cache
     from captious.metrics.bleu import Bleu
     from captious.metrics.meteor import Meteor
 
-    names = {p.name for p in scoring._imported("captious.metrics.tiger")}
-    assert {"tiger.py", "scan.py", "base.py", "region_source.py", "extract.py"} <= names
+    names = {p.name for p in cache._imported("captious.metrics.tiger")}
+    assert {"tiger.py", "scan.py", "base.py", "_by_image.py", "types.py"} <= names
     assert "meteor.py" not in names
-    assert scoring._code(Bleu()) != scoring._code(Meteor())
+    assert cache.version(Bleu()) != cache.version(Meteor())
     weights = tmp_path / "weights"
     weights.mkdir()
     (weights / "model.bin").write_bytes(b"one")
     monkeypatch.setattr(Bleu, "assets", property(lambda self: ("x",)))
-    monkeypatch.setattr(scoring.assets, "resolve", lambda name, wanted_by: weights)
-    before = scoring._path(Bleu(), "bleu", "data")
-    assert scoring._path(Bleu(), "bleu", "data") == before
+    monkeypatch.setattr(cache.assets, "resolve", lambda name, wanted_by: weights)
+    samples = CaptionSet.build(["a dog"], [["a dog"]])
+    kept = cache.StatisticsCache(tmp_path / "kept")
+    before = kept.key(Bleu(), samples, None)
+    assert kept.key(Bleu(), samples, None) == before
     (weights / "model.bin").write_bytes(b"other")  # the folder itself does not change
-    assert scoring._path(Bleu(), "bleu", "data") != before
+    assert kept.key(Bleu(), samples, None) != before
 
 
 def test_parameters_are_part_of_the_column_name(rated, cache):

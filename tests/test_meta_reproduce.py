@@ -607,7 +607,7 @@ def test_other_processes_give_the_same_evaluations(shared, cache):
     np.testing.assert_array_equal(
         bench.result("rouge_l", name).scores["rouge_l"], alone.scores["rouge_l"]
     )
-    assert len(list((cache.cache_dir / "meta").glob("*.npz"))) == 2
+    assert len(list((cache.cache_dir / "statistics").rglob("*.npz"))) == 2
     assert (
         bench.result("rouge_l", name).judged.samples.captions() == alone.judged.samples.captions()
     )
@@ -711,10 +711,10 @@ def test_reproduce_all_on_a_little_of_everything(small, tmp_path, cache):
         assert (tmp_path / f"pictures/{name}.svg").exists(), name
         assert f"(pictures/{name}.svg)" in text
     assert any(line.startswith("scored") for line in said)
-    before = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
+    before = {p: p.stat().st_ino for p in (cache.cache_dir / "statistics").rglob("*.npz")}
     results_page.write(reproduce.Bench(small, resamples=20, skip=others), tmp_path / "again.md", 20)
     assert (tmp_path / "again.md").read_text("utf-8") == text
-    after = {p: p.stat().st_mtime_ns for p in (cache.cache_dir / "meta").iterdir()}
+    after = {p: p.stat().st_ino for p in (cache.cache_dir / "statistics").rglob("*.npz")}
     assert after == before  # every score was found again
 
 

@@ -261,6 +261,12 @@ def test_pooling_is_the_mean_over_the_box():
     np.testing.assert_allclose(pooled, [5.5, 0, 0.5], atol=1e-5)
 
 
+def test_pooling_in_pieces_is_one_product():
+    weights = extract.pooling_weights(extract.grid_boxes(36), 10, 14)
+    maps = np.random.default_rng(0).random((130, 140), np.float32)
+    np.testing.assert_allclose(extract.pool(weights, maps), weights @ maps.T, atol=1e-5)
+
+
 @pytest.mark.parametrize(("width", "height"), [(320, 213), (213, 320), (500, 500), (3000, 20)])
 def test_input_sizes_are_multiples_of_32_and_of_bounded_area(width, height):
     wide, tall = extract.input_size(width, height)
@@ -377,13 +383,15 @@ def test_the_cache_knows_photographs_by_content(tmp_path, cache):
     calls = []
     made = extract.Extractor([Corner()])
     made.backbones[0].maps = lambda pixels: calls.append(1) or Corner().maps(pixels)
-    store = extract.CachedRegions(made)
-    one = store[str(tmp_path / "a.png")]
-    two = extract.CachedRegions(made)[str(tmp_path / "copy.png")]
-    same(one, two)
+    one = extract.extract_photographs({"a": tmp_path / "a.png"}, made)
+    two = extract.extract_photographs({"b": tmp_path / "copy.png"}, made)
+    raw = extract.extract_photographs({"c": (tmp_path / "a.png").read_bytes()}, made)
+    same(one["a"], two["b"])
+    same(one["a"], raw["c"])
+    assert one.identity("a") == two.identity("b") == raw.identity("c")
     assert len(calls) == 1
     with pytest.raises(InputError, match="2 problems"):
-        store.add([str(tmp_path / "x.png"), str(tmp_path / "y.png")])
+        extract.extract_photographs({n: tmp_path / n for n in ("x.png", "y.png")}, made)
 
 
 @pytest.mark.full

@@ -23,7 +23,6 @@ from captious.models.vilbert_config import VilbertConfig  # noqa: E402
 from captious.models.vilbert_heads import Heads  # noqa: E402
 from captious.models.vilbert_load import load_vilbert, save_vilbert  # noqa: E402
 from captious.training.machine_captions import _TEMPLATES, machine_captions  # noqa: E402
-from captious.training.scan import Whitening  # noqa: E402
 from captious.training.scan_run import Sources  # noqa: E402
 from captious.training.vilbert import VilbertTrainer, folded, start_text  # noqa: E402
 from captious.training.vilbert_batches import (  # noqa: E402
@@ -55,6 +54,7 @@ from captious.training.vilbert_objectives import (  # noqa: E402
 )
 from captious.training.vilbert_run import train  # noqa: E402
 from captious.training.vilbert_teacher import Found, LookingTeacher  # noqa: E402
+from captious.training.whitened import Whitening  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden" / "vilbert"
@@ -238,7 +238,7 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(tmp_path):
 def test_whitening_folds_into_plain_weights():
     torch.manual_seed(0)
     raw = torch.randn(20, 4, 12) @ torch.randn(12, 12) + 3
-    whitening = Whitening(raw, 8)
+    whitening = Whitening.sampled(raw, 8)
     model = Vilbert(SMALL).eval()
     whole = folded(model, whitening, "toy")
     assert whole.config.v_feature_size == 12

@@ -235,7 +235,8 @@ def test_average_with_the_language_model(space, tmp_path):
     model = str(tmp_path / "lm")
     fluent = Lm(model=model).stats(samples, None).rows[:, 0]
     faithful = Vifidel(vectors=space).stats(samples, None).rows[:, 0]
-    found = VifidelLm(vectors=space, model=model).stats(samples, None).rows[:, 0]
+    both = VifidelLm(vectors=space, model=model)
+    found = both.stats(samples, both.prepare(samples)).rows[:, 0]
     assert len({*np.round(fluent, 6), *np.round(faithful, 6)}) == 4
     np.testing.assert_allclose(found, (fluent + faithful) / 2)
 

@@ -146,6 +146,14 @@ ASSETS: tuple[Asset, ...] = (
         source="https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite",
     ),
     Asset(
+        name="fit-coco",
+        purpose="one vector per photograph and per caption, trained by us on COCO and Flickr8k "
+        "(fit)",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/fit-coco",
+    ),
+    Asset(
         name="scan-flickr8k",
         purpose="SCAN trained by us on Flickr8k: the grounding model of TIGEr",
         licence="Apache-2.0 (weights); see its model card for the data",

@@ -81,7 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw, compute features, train, write."""
-    from captious import settings
     from captious.io import files
     from captious.learned import features, model_file
     from captious.training.composite import Options, fit
@@ -98,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         accuracy=args.accuracy,
         scale=args.scale,
         gamed=1.0 if args.objective != "classify" else 0.0,
-        seed=settings.get().seed,
+        seed=_options.seed(args),
     )
     inputs = features.parse_inputs(args.inputs)
     judged, learned = _judgements(args, inputs, options)
@@ -138,7 +137,6 @@ def _examples(
     """Draw human and machine captions and compute their features."""
     import numpy as np
 
-    from captious import settings
     from captious.learned import features
     from captious.training import sampling
     from captious.training.composite import Data
@@ -158,7 +156,7 @@ def _examples(
         for path in args.machine
     }
     how = sampling.Draw(args.positives, args.negatives, args.others, args.gamed, args.references)
-    drawn: Drawn = sampling.draw(human, machine, refs, how, settings.get().seed)
+    drawn: Drawn = sampling.draw(human, machine, refs, how, _options.seed(args))
     table = features.table(drawn.samples, inputs)
     table.require(inputs, "training examples")
     gamed = np.flatnonzero(drawn.partner >= 0)

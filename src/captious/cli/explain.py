@@ -10,11 +10,11 @@ from typing import Any
 
 from captious import registry
 from captious.cli import _options
-from captious.engine import evidence
-from captious.engine.plan import steps_for
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.engine.explain import explain
+from captious.engine.job import ScoringJob
+from captious.errors import InputError, UsageError
 from captious.io import files
-from captious.io.load import load
+from captious.metrics.base import Metric
 from captious.types import CaptionSet
 
 
@@ -66,14 +66,11 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and args.output.suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"{args.output}: pictures are written as .svg or .png")
     metric = registry.create(args.metric)
-    missing = metric.missing()
-    if missing:
-        raise CaptiousError("\n".join(map(str, missing)))
     with _options.active(args):
-        samples, rows = _chosen(args)
-        samples = evidence.completed(samples, steps_for([metric]))
-        context = metric.prepare(samples)
-        found = [metric.explain(samples[row], context) for row in rows]
+        job = _job(args, metric)
+        job.check()
+        samples = job.read(_options.say(args))
+        found = [explain(samples, metric, row) for row in _rows(args, samples)]
     if args.output is not None:
         from captious.report.side_by_side import joined
 
@@ -99,24 +96,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(args: argparse.Namespace) -> tuple[CaptionSet, list[int]]:
+def _job(args: argparse.Namespace, metric: Metric) -> ScoringJob:
+    """Return the job that holds the captions to explain."""
+    if args.caption is None:
+        if not args.captions or args.id is None:
+            raise UsageError("name a caption file and --id, or give --caption TEXT")
+        return _options.job(args, (metric,))
+    if args.captions:
+        raise UsageError("give a caption file with --id, or --caption TEXT, not both")
+    count = len(args.caption)
+    return _options.job(
+        args,
+        (metric,),
+        captions=list(args.caption),
+        references=[args.reference] * count,
+        images=None if args.image is None else [args.image] * count,
+    )
+
+
+def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
+    """Return the rows to explain."""
     if args.caption is not None:
-        if args.captions:
-            raise UsageError("give a caption file with --id, or --caption TEXT, not both")
-        count = len(args.caption)
-        images = None if args.image is None else [args.image] * count
-        return load(args.caption, [args.reference] * count, images=images), list(range(count))
-    if not args.captions or args.id is None:
-        raise UsageError("name a caption file and --id, or give --caption TEXT")
-    samples = _options.read(args)
-    hits = [
-        i
-        for i, (name, system) in enumerate(zip(samples.ids, samples.systems, strict=True))
-        if name == args.id and args.system in (None, system)
-    ]
-    if not hits:
-        raise InputError(
-            f"{args.captions[0]}: no caption has the id {args.id!r}"
-            + (f" and the system {args.system!r}" if args.system else "")
-        )
-    return samples, hits[:1]
+        return list(range(len(samples)))
+    named = zip(samples.ids, samples.systems, strict=True)
+    for row, (name, system) in enumerate(named):
+        if name == args.id and args.system in (None, system):
+            return [row]
+    raise InputError(
+        f"{args.captions[0]}: no caption has the id {args.id!r}"
+        + (f" and the system {args.system!r}" if args.system else "")
+    )

@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
     with _options.active(args):
-        scorer = Scorer(args.metrics or None, store=not args.no_store)
+        scorer = Scorer(args.metrics or None, store=not args.no_store, regions=args.regions)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
         if name is None:
@@ -173,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
             systems=args.systems,
             joined=args.joined,
         )
-        found = evaluate(judged, protocol, scorer, resamples=args.trials)
+        found = evaluate(judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args))
         tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
         text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
         if args.diagnose and args.format in ("text", "markdown"):

@@ -133,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
             resamples=args.trials if args.paper == "all" else 0,
             store=not args.no_store,
             skip=_skipped(args.skip),
+            regions=args.regions,
             profile=args.profile or "",
             metrics=tuple(args.metrics),
             pairs=args.pairs,

@@ -24,7 +24,7 @@ from captious.errors import InputError
 from captious.evidence import _object_files
 from captious.evidence.classes import readable
 
-_COCO_NAME = re.compile(r"^(?:COCO_\w+?_)?0*(\d+)$")
+_COCO_NAME = re.compile(r"^(?:COCO_\w+?_)?0*(\d{1,30})$")
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,11 @@ class ObjectStore:
         found: dict[str, list[str]] = {}
         for item in _object_files.read(path):
             labels = found.setdefault(item.image, [])
+            if not isinstance(item.score, int | float | None):
+                raise InputError(
+                    f"{path}: the score of an object in {item.image[:80]!r} is "
+                    f"{str(item.score)[:40]!r}, not a number"
+                )
             sure = item.score is None or item.score >= threshold
             if item.label is not None and sure:
                 labels.append(item.label)

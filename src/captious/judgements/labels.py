@@ -7,12 +7,10 @@ detector, which looks at the photographs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-
-import numpy as np
 
 from captious.errors import InputError, UsageError
 from captious.evidence.objects import ObjectStore, joined
@@ -77,12 +75,11 @@ class Labels:
     def add_to(self, samples: CaptionSet) -> CaptionSet:
         """Return the captions with the labels of their image (None where none are known)."""
         known = {
-            image: None if image is None else self.store.labels(image)
+            image: labels
             for image in dict.fromkeys(samples.images.tolist())
+            if image is not None and (labels := self.store.labels(image)) is not None
         }
-        objects = np.empty(len(samples), object)
-        objects[:] = [known[image] for image in samples.images.tolist()]
-        return replace(samples, objects=objects, objects_from=self.store.source)
+        return samples.with_labels(known, self.store.source)
 
 
 def own_labels(path: Path) -> Labels | None:
@@ -109,41 +106,44 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
                 "the detector cannot be united with other sources on the way: run `captious "
                 "detect` first and name its file"
             )
-        return _changed(judged, lambda samples: replace(samples, objects=None))
+        return _changed(judged, CaptionSet.without_labels)
     stores = [None if s.path is None else _read(s.path) for s in sources]
     name = "+".join(s.name for s in sources)
 
     def add(samples: CaptionSet) -> CaptionSet:
         parts = [
-            _own(judged, samples) if store is None else Labels(store).add_to(samples).objects
+            _own(judged, samples) if store is None else _of(Labels(store).add_to(samples))
             for store in stores
         ]
-        objects = np.empty(len(samples), object)
-        for row in range(len(samples)):
-            some = [p[row] for p in parts if p is not None and p[row] is not None]
-            objects[row] = (
-                None if not some else some[0] if len(stores) == 1 else joined(some, counts)
-            )
-        if all(o is None for o in objects):
+        found: dict[str, tuple[str, ...]] = {}
+        for image in dict.fromkeys(str(i) for i in samples.image_keys):
+            some = [part[image] for part in parts if image in part]
+            if some:
+                found[image] = some[0] if len(stores) == 1 else joined(some, counts)
+        if not found:
             images = ", ".join(repr(i) for i in samples.images[:3])
             raise InputError(
                 f"{judged.name}: {name} holds no labels for any of its images, which are called "
                 f"{images}"
             )
-        return replace(samples, objects=objects, objects_from=name)
+        return samples.with_labels(found, name)
 
     return _changed(judged, add)
 
 
-def _own(judged: JudgementSet, samples: CaptionSet) -> np.ndarray:
-    if samples.objects is None:
+def _own(judged: JudgementSet, samples: CaptionSet) -> Mapping[str, tuple[str, ...]]:
+    if samples.evidence.labels is None:
         wanted = [f for f in judged.card.optional if "objects" in f or "instances" in f]
         raise InputError(
             f"{judged.name} has no gold labels here"
             + (f": put {' or '.join(wanted)} into the data folder" if wanted else "")
             + ", or name a file (--objects gold=FILE)"
         )
-    return samples.objects
+    return samples.evidence.labels.by_image
+
+
+def _of(samples: CaptionSet) -> Mapping[str, tuple[str, ...]]:
+    return {} if samples.evidence.labels is None else samples.evidence.labels.by_image
 
 
 def _read(path: Path) -> ObjectStore:

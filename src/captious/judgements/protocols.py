@@ -355,7 +355,7 @@ def with_joined(samples: CaptionSet) -> CaptionSet:
         images=samples.images.tolist(),
         systems=samples.systems.tolist(),
     )
-    return replace(made, objects=samples.objects, objects_from=samples.objects_from)
+    return replace(made, evidence=samples.evidence)
 
 
 def _drawn(judged: JudgementSet, protocol: Protocol, draw: int) -> CaptionSet:

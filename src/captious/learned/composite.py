@@ -40,7 +40,7 @@ from captious.learned import contributions, model_file
 from captious.learned.features import identity, metrics_of, needs_of
 from captious.learned.model_file import Model
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Evidence, Floats, Sample
 
 SHIPPED = "composites"
 GUARDS = ("stumbles", "distinct")  # what guarded models read besides
@@ -54,6 +54,7 @@ def _column(name: str, meaning: str) -> tuple[Column, ...]:
 class _Composite(Metric):
     """What all composites share; a subclass says which file it reads."""
 
+    learned: ClassVar[bool] = True
     empty: ClassVar[float] = float("nan")  # the network's answer to the features of nothing
     features: ClassVar[tuple[str, ...]] = ()  # input columns that the file must have, if fixed
 
@@ -111,22 +112,9 @@ class _Composite(Metric):
         found = [*own, *(err for metric in inputs for err in metric.missing())]
         return list({str(err): err for err in found}.values())
 
-    def prepare(self, samples: CaptionSet) -> tuple[Any, ...]:
-        """Return the corpus facts of every input."""
-        return tuple(metric.prepare(samples) for metric in self.inputs)
-
-    def merge(self, a: Any, b: Any) -> tuple[Any, ...]:
-        """Join the inputs' corpus facts of two shards."""
-        return tuple(m.merge(x, y) for m, x, y in zip(self.inputs, a, b, strict=True))
-
-    def stats(self, samples: CaptionSet, context: Any) -> Stats:
-        """Return the score of each caption; the inputs are computed here."""
-        parts = [m.stats(samples, c) for m, c in zip(self.inputs, context, strict=True)]
-        return self.combine(parts, context)
-
-    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any]) -> Stats:
+    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any], evidence: Evidence) -> Stats:
         """Return the score of each caption from the inputs' statistics."""
-        model = self._checked(contexts)
+        model = self._checked(contexts, evidence)
         raw, place = self._features(model, parts), {m: i for i, m in enumerate(self.inputs)}
         rows = np.full((len(raw), 1), np.nan)
         known = np.isfinite(raw).all(axis=1)
@@ -147,10 +135,11 @@ class _Composite(Metric):
         scores = {m: m.scores(p.rows) for m, p in zip(metrics, parts, strict=True)}
         return np.column_stack([scores[i.metric][:, i.index] for i in model.inputs])
 
-    def _checked(self, contexts: Sequence[Any]) -> Model:
+    def _checked(self, contexts: Sequence[Any], evidence: Evidence) -> Model:
         """Return the model once its inputs are those that it was trained on."""
         model = self.open()
-        found = {m: identity(m, c) for m, c in zip(self.inputs, contexts, strict=True)}
+        pairs = zip(self.inputs, contexts, strict=True)
+        found = {metric: identity(metric, context, evidence) for metric, context in pairs}
         differ = model.differences([found[i.metric] for i in model.inputs])
         if differ:
             raise InputError(
@@ -168,11 +157,11 @@ class _Composite(Metric):
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Say what each feature added to the score, against the mean training caption."""
         one = CaptionSet.of([sample])
-        model = self._checked(context)
+        model = self._checked(context, sample.evidence)
         parts = [m.stats(one, c) for m, c in zip(self.inputs, context, strict=True)]
         raw = self._features(model, parts)
         if not np.isfinite(raw).all():
-            why = next(iter(self.combine(parts, context).reasons.values()))
+            why = next(iter(self.combine(parts, context, sample.evidence).reasons.values()))
             return Explanation(f"Cannot be scored: {why}.", {"score": None, "reason": why})
         score = float(model.scores(raw)[0])
         base = float(model.scores(model.baseline[None])[0])

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from captious import settings
 from captious.errors import UsageError
 from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
 from captious.judgements.protocols import Protocol, chosen_samples, selected
@@ -157,7 +156,7 @@ def evaluate(
     scorer: Scorer,
     *,
     resamples: int = RESAMPLES,
-    seed: int | None = None,
+    seed: int = bootstrap.SEED,
 ) -> Evaluation:
     """Measure how far each metric of the scorer agrees with people.
 
@@ -174,7 +173,6 @@ def evaluate(
             f"{judged.name} holds {'choices between two captions' if pairs else 'ratings'}: "
             f"the protocol {protocol.name} does not apply to it"
         )
-    seed = settings.get().seed if seed is None else seed
     judged = selected(judged, protocol)
     tables = [scorer(chosen_samples(judged, protocol, d)) for d in range(protocol.draws)]
     units, size = agreement.unit_numbers(_units(judged))

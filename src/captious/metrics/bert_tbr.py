@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_MOST = 1 << 24  # captions times bases times pieces that are scored at once
+
+
 @dataclass(frozen=True)
 class Profile:
     """One reading of the method; see the table in the module's docstring."""
@@ -208,10 +211,14 @@ class BertTbr(Metric):
                 place = np.full(len(lists), -1)
                 place[chosen] = np.arange(len(chosen))
                 rows = np.flatnonzero(place[group] >= 0)
+                most = max(1, _MOST // taken[0].numel())
                 for some in batches(lengths[block.captions[rows]]):
-                    at = rows[some]
-                    value = self._rows(block, at, place[group[at]], joint, taken, swapped, tables)
-                    out[at] = value.cpu().numpy()
+                    for start in range(0, len(some), most):
+                        at = rows[some[start : start + most]]
+                        value = self._rows(
+                            block, at, place[group[at]], joint, taken, swapped, tables
+                        )
+                        out[at] = value.cpu().numpy()
         return out
 
     def _rows(

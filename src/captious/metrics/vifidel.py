@@ -251,7 +251,7 @@ def _label_sets(samples: CaptionSet) -> tuple[Ints, list[tuple[str, ...] | None]
     objects = samples.objects if samples.objects is not None else [None] * len(samples)
     words: dict[tuple[str, ...] | None, tuple[str, ...] | None] = {None: None}
     for i, labels in enumerate(objects):
-        if labels not in words:
+        if labels is not None and labels not in words:
             words[labels] = tuple(map(readable, labels))
         rows[i] = numbers.setdefault(words[labels], len(numbers))
     return rows, list(numbers)

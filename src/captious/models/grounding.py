@@ -15,11 +15,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from captious import assets, settings
+from captious import assets
 from captious.errors import InputError, UsageError
-from captious.evidence.regions import RegionSet, RegionStore
+from captious.evidence.regions import RegionSet
 from captious.models import scan
 from captious.text import treebank
+from captious.types import Regions
 
 DEFAULT = "scan-flickr8k"
 _TEXTS_AT_ONCE = 512
@@ -204,9 +205,6 @@ def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=4)
 def _load(name: str, path: str, vocabulary: str | None) -> GroundingModel:
-    threads = settings.get().threads
-    if threads and torch.get_num_threads() > threads:
-        torch.set_num_threads(threads)
     if name.startswith("clip:"):
         return ClipGrounding(Path(path), name)
     return ScanGrounding(Path(path), Path(vocabulary) if vocabulary else None, name)
@@ -223,7 +221,7 @@ def load(name: str = DEFAULT, vocabulary: str | None = None) -> GroundingModel:
     return _load(Path(name).name, name, vocabulary)
 
 
-def check_dimensions(model: GroundingModel, store: RegionStore) -> None:
+def check_dimensions(model: GroundingModel, store: Regions) -> None:
     """Features of another kind than the model was trained on would give nonsense."""
     if store.dim != model.img_dim:
         wants = f" ({model.features})" if model.features else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from captious import registry, settings
+from captious import registry
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.judgements import labels, protocols, sets
 from captious.judgements.judgement_set import JudgementSet
@@ -28,6 +28,7 @@ from captious.papers.paper_tables import (
     Row,
     reported,
 )
+from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet, Floats
 
 EXTRAS = "not in the paper"
@@ -107,6 +108,7 @@ class Bench:
         resamples: bootstrap draws.
         store: whether scores are kept in the cache folder.
         skip: metrics to leave out (``vilbertscore``), or on one set (``vilbertscore@flickr8k-cf``).
+        regions: region features of the judged photographs.
         profile: the profile of the paper's own metrics; empty for the one of its text.
         metrics: what figures about any metric are made of; empty for all that can run.
         pairs: replaced words of a kind that TIGEr's Figure 7 draws.
@@ -120,6 +122,7 @@ class Bench:
     resamples: int = 1000
     store: bool = True
     skip: tuple[str, ...] = ()
+    regions: Path | None = None
     profile: str = ""
     metrics: tuple[str, ...] = ()
     pairs: int = 300
@@ -145,7 +148,7 @@ class Bench:
         chosen = protocols.get(protocol)
         judged = protocols.selected(self.judged(chosen.set, objects), chosen)
         self._results[spec, protocol, objects] = Evaluation(
-            judged, chosen, results, scores, settings.get().seed, self.resamples
+            judged, chosen, results, scores, SEED, self.resamples
         )
 
     def skipped(self, spec: str, set_name: str) -> bool:
@@ -210,7 +213,7 @@ class Bench:
     def scorer(self, spec: str) -> Scorer:
         """Return the scorer of one metric, made once."""
         if spec not in self._scorers:
-            self._scorers[spec] = Scorer([spec], store=self.store)
+            self._scorers[spec] = Scorer([spec], store=self.store, regions=self.regions)
         return self._scorers[spec]
 
     def result(self, spec: str, protocol: str, objects: str = "") -> Evaluation:

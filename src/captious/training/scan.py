@@ -42,6 +42,7 @@ from captious.models.scan import (
     pad,
     word_mask,
 )
+from captious.training.whitened import Whitening
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class PairData:
     """Photographs with their captions, ready to train on.
 
     Attributes:
-        features: region features ``[images, regions, dim]`` (half precision is fine).
+        features: region features ``[images, regions, dim]`` (half precision is fine), whitened
+            where the trainer is given the whitening.
         captions: word ids per image and caption.
         flipped: features of the mirrored photographs, or None.
         teacher: sentence vectors ``[images, captions, k]`` of unit length, or None.
@@ -93,35 +95,6 @@ class PairData:
             )
         if min(len(one) for one in self.captions) < 2:
             raise InputError("training needs at least two captions of every image")
-
-
-class Whitening:
-    """Mean, directions and scales of the region features, estimated on some of them."""
-
-    def __init__(self, features: Tensor, keep: int, seed: int = 0) -> None:
-        rows = features.reshape(-1, features.shape[-1])
-        pick = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:40_000]
-        sample = rows[pick].float()
-        self.mean = sample.mean(0)
-        covariance = torch.cov(sample.T)
-        values, vectors = torch.linalg.eigh(covariance)
-        keep = min(keep, len(values))
-        values, vectors = values.flip(0)[:keep].clamp(min=0), vectors.flip(1)[:, :keep]
-        # A floor keeps the last directions from being blown up into noise.
-        self.matrix = vectors / (values + 0.02 * values.mean()).sqrt()
-
-    def __call__(self, features: Tensor, chunk: int = 256) -> Tensor:
-        """Whitened features, in half precision."""
-        parts = [
-            ((features[b : b + chunk].float() - self.mean) @ self.matrix).half()
-            for b in range(0, len(features), chunk)
-        ]
-        return torch.cat(parts)
-
-    def folded(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """The same linear map for features that are not whitened."""
-        full = weight @ self.matrix.T
-        return full, bias - full @ self.mean
 
 
 class WordTable(nn.Module):
@@ -275,9 +248,12 @@ class Trainer:
         torch.manual_seed(options.seed)
         self.options, self.folder, self.data = options, folder, data
         folder.mkdir(parents=True, exist_ok=True)
-        self.whitening = whitening or Whitening(data.features, options.whitened)
-        self.features = self.whitening(data.features)
-        self.flipped = None if data.flipped is None else self.whitening(data.flipped)
+        self.whitening = whitening or Whitening.sampled(data.features, options.whitened)
+        done = whitening is not None
+        self.features = data.features if done else self.whitening.blocks(data.features)
+        self.flipped = data.flipped
+        if data.flipped is not None and not done:
+            self.flipped = self.whitening.blocks(data.flipped)
         self.learner = Learner(config, self.features.shape[-1], base, options.own_words)
         self.average = Learner(config, self.features.shape[-1], base, options.own_words).eval()
         self.average.load_state_dict(self.learner.state_dict())

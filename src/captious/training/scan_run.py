@@ -33,6 +33,8 @@ from captious.progress import track
 from captious.text import treebank
 from captious.training.curve import draw_curve
 from captious.training.scan import PairData, Trainer, TrainOptions, nearest, word_base
+from captious.training.text_vectors import mean_vectors
+from captious.training.whitened import whitened, whitening_of
 from captious.types import Floats
 
 Compare = Callable[[Floats, Floats], Floats]
@@ -75,24 +77,28 @@ def train(
     least = 2 if sources.word_vectors is None else 1
     words = vocabulary([captions[name] for name in splits["train"]], sources.words, least)
     others = [_member(folder, words, store.source) for folder in join]
+    run = target / "run"
     teacher = {
-        part: sentence_vectors(sources.teacher, [captions[name] for name in names])
+        part: sentence_vectors(
+            sources.teacher, [captions[name] for name in names], run / f"{part}.npy"
+        )
         for part, names in splits.items()
     }
+    whitening = whitening_of(store, splits["train"], options.whitened, run)
     flipped = None
     if sources.flipped is not None:
         mirrored = open_regions(sources.flipped)
         require(mirrored, splits["train"])
-        flipped = gather(mirrored, splits["train"])
+        flipped = whitened(mirrored, splits["train"], whitening, run / "flipped.npy")
     data = PairData(
-        gather(store, splits["train"]),
+        whitened(store, splits["train"], whitening, run / "regions.npy"),
         [[encode(words, text) for text in captions[name]] for name in splits["train"]],
         flipped,
         teacher["train"],
     )
     config = ScanConfig.of({**shape, "img_dim": store.dim, "vocab_size": len(words)})
     base = _word_base(words, sources)
-    trainer = Trainer(config, data, options, target / "run", base)
+    trainer = Trainer(config, data, options, run, base, whitening)
     trainer.resume()
     judge = DevJudge(
         gather(store, splits["dev"]),
@@ -209,12 +215,21 @@ def _sentences(name: str, texts: Sequence[str]) -> Tensor:
     return torch.nn.functional.normalize(torch.stack(out).float(), dim=1)
 
 
-def sentence_vectors(name: str | None, captions: Sequence[Sequence[str]]) -> Tensor | None:
-    """A teacher's vectors ``[images, captions, k]``; None without a teacher."""
+def sentence_vectors(
+    name: str | None, captions: Sequence[Sequence[str]], file: Path | None = None
+) -> Tensor | None:
+    """A teacher's vectors ``[images, captions, k]``, kept in ``file``; None without a teacher."""
     if name is None:
         return None
     fewest = min(len(some) for some in captions)
-    vectors = _sentences(name, [text for some in captions for text in some[:fewest]])
+    flat = [text for some in captions for text in some[:fewest]]
+    if file is None:
+        vectors = _sentences(name, flat)
+    else:
+        from captious.models import text_encoder
+
+        found = mean_vectors(text_encoder.load(name), flat, file)
+        vectors = torch.nn.functional.normalize(found.float(), dim=1)
     return vectors.reshape(len(captions), fewest, -1).half()
 
 

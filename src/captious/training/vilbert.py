@@ -32,7 +32,7 @@ from captious.models.vilbert import CoAttention, ImageStart, Output, Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
 from captious.progress import track
-from captious.training.scan import Whitening, correlation_loss
+from captious.training.scan import correlation_loss
 from captious.training.vilbert_batches import (
     Batches,
     VilbertData,
@@ -47,6 +47,7 @@ from captious.training.vilbert_objectives import (
     sharpen,
     token_f,
 )
+from captious.training.whitened import Whitening
 
 COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,

@@ -19,13 +19,14 @@ from captious.models.vilbert_load import save_vilbert, text_encoder_state
 from captious.progress import track
 from captious.training.curve import draw_curve
 from captious.training.machine_captions import machine_captions
-from captious.training.scan import Whitening, nearest
+from captious.training.scan import nearest
 from captious.training.scan_run import Sources, read_captions, sentence_vectors
 from captious.training.vilbert import VilbertTrainer, folded
 from captious.training.vilbert_batches import VilbertData, VilbertOptions, Vocabulary
 from captious.training.vilbert_judge import DevJudge, recalls
 from captious.training.vilbert_looking import LookingTrainer
 from captious.training.vilbert_teacher import LookingTeacher
+from captious.training.whitened import Whitening
 
 _NEAR = 20
 
@@ -59,7 +60,7 @@ def train(
     if sources.flipped is not None:
         stores.append(open_regions(sources.flipped))
         require(stores[1], splits["train"])
-    whitening = Whitening(raw["train"][0], options.whitened)
+    whitening = Whitening.sampled(raw["train"][0], options.whitened)
     data = {}
     nothing = whitening(torch.zeros(1, 1, store.dim))[0].float()
     for part, names in splits.items():
@@ -68,10 +69,10 @@ def train(
         teacher = sentence_vectors(sources.teacher, texts)
         near = None if teacher is None else nearest(teacher, min(_NEAR, len(texts) - 1))
         features, boxes = raw.pop(part)
-        data[part] = VilbertData(whitening(features), boxes, ids, near, teacher, nothing)
+        data[part] = VilbertData(whitening.blocks(features), boxes, ids, near, teacher, nothing)
     if sources.flipped is not None:
         features, boxes = gather(stores[1], splits["train"])
-        data["train"].mirrored = whitening(features), boxes
+        data["train"].mirrored = whitening.blocks(features), boxes
     if looking is not None:
         texts = [list(captions[name]) for name in splits["train"]]
         for own, made in zip(texts, machine_captions(texts), strict=True):

@@ -1,0 +1,76 @@
+"""``captious train fit``: data in, a folder with weights, pieces, model card and curve out."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from captious.cli import _options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the trainer."""
+    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
+                        help="region features of the train and dev photographs")  # fmt: skip
+    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
+                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
+    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
+    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--encoder", default="minilm",
+                        help="frozen text encoder, read by the text side and grading pairs"
+                        )  # fmt: skip
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--batch", type=int, default=512, help="photographs per batch")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
+    parser.add_argument("--graded", type=float, default=1.0, help="weight of the graded loss")
+    parser.add_argument("--group", type=int, default=4,
+                        help="similar photographs that are drawn together; 1 = none"
+                        )  # fmt: skip
+    parser.add_argument("--size", type=int, default=512, help="length of the vectors")
+    parser.add_argument("--inner", type=int, default=512, help="width inside")
+    parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
+    parser.add_argument("--bfloat16", action="store_true",
+                        help="large products in bfloat16: faster where the processor has it"
+                        )  # fmt: skip
+    parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
+                        help="models of other seeds to put beside this one")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, then write the folder."""
+    from captious.training.fit import FitOptions
+    from captious.training.fit_run import train
+    from captious.training.scan_run import Sources
+
+    options = FitOptions(
+        steps=args.steps,
+        images=args.batch,
+        group=args.group,
+        learning_rate=args.rate,
+        graded=args.graded,
+        validate=args.validate,
+        bfloat16=args.bfloat16,
+        seed=args.seed or 1,
+    )
+    sources = Sources(
+        captions=args.captions,
+        regions=args.regions,
+        train=args.train,
+        dev=args.dev,
+        teacher=args.encoder,
+    )
+
+    def report(entry: dict[str, Any]) -> None:
+        if not args.quiet:
+            _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
+
+    shape = {"dim": args.size, "inner": args.inner}
+    folder = train(sources, shape, options, args.output, report, args.join)
+    _options.remark(f"wrote {folder}; use it as fit(model='{folder}')")
+    return 0
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
