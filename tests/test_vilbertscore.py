@@ -386,3 +386,21 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     if kind == "vilt":
         with pytest.raises(InputError, match="no such photograph"):
             metric.prepare(samples())
+
+
+def test_precision_is_a_parameter_and_not_the_devices(metric, monkeypatch):
+    """A CUDA machine computes in float32 as well, unless it is asked for half precision."""
+    from captious import settings
+
+    assert metric.encoder().dtype == "float32"
+    assert "|dtype:float32|" in f"{metric.signature('1', None, metric.evidence)}|"
+    half = metric.but(dtype="bfloat16")
+    assert half.encoder().dtype == "bfloat16"
+    assert "|dtype:bfloat16|" in f"{half.signature('1', None, metric.evidence)}|"
+    near = half.stats(samples(), None).rows - metric.stats(samples(), None).rows
+    assert 0 < np.abs(near).max() < 0.05
+    with pytest.raises(UsageError, match="dtype is one of"):
+        metric.but(dtype="int4").encoder()
+    monkeypatch.setattr(settings, "torch_device", lambda: "meta")
+    monkeypatch.setattr(image_text, "settings", settings)
+    assert metric.encoder().dtype == "float32"

@@ -33,11 +33,13 @@ class VilbertMatch(Metric):
         weights: a ViLBERT with its matching head: asset name or path.
         config: configuration of an original checkpoint that is not of full size.
         length: pieces of a text, marks included, that are read; the rest is cut.
+        dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
     weights: str = "vilbert-flickr8k"
     config: str | None = None
     length: int = 37
+    dtype: str = "float32"
 
     name: ClassVar[str] = "vilbert_match"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
@@ -50,7 +52,7 @@ class VilbertMatch(Metric):
 
     @property
     def _score(self) -> Vilbertscore:
-        return Vilbertscore(self.weights, self.config, length=self.length)
+        return Vilbertscore(self.weights, self.config, length=self.length, dtype=self.dtype)
 
     @property
     def assets(self) -> tuple[str, ...]:

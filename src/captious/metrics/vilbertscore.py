@@ -61,6 +61,7 @@ class Vilbertscore(Metric):
         profile: ``clean`` or ``release``.
         length: pieces of a text, marks included, that are read; the rest is cut.
         blind: every image is replaced by a blank one: what the words alone are worth.
+        dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
     weights: str = "vilbert-flickr8k"
@@ -69,6 +70,7 @@ class Vilbertscore(Metric):
     profile: str = "clean"
     length: int = 37
     blind: bool = False
+    dtype: str = "float32"
 
     name: ClassVar[str] = "vilbertscore"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
@@ -183,7 +185,7 @@ class Vilbertscore(Metric):
         """The model, checked against the parameters."""
         from captious.models import image_text
 
-        encoder = image_text.load(self.weights, self.config)
+        encoder = image_text.load(self.weights, self.config, self.dtype)
         if self.length > encoder.positions:
             raise UsageError(
                 f"vilbertscore: length={self.length} is more than the {encoder.positions} "
