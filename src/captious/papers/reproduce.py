@@ -421,7 +421,10 @@ def _cell(
         set_name = protocols.get(column.protocol).set
         return Cell(paper, nothing, reason=_files(err, set_name)), ""
     if result.reason:
-        return Cell(paper, nothing, reason=result.reason), ""
+        why = result.reason
+        if protocols.get(column.protocol).references == 0 and "needs references" in why:
+            why = "needs references, and these columns have none"
+        return Cell(paper, nothing, reason=why), ""
     value = result.groups[column.group] if column.group else result.value
     whole = not column.group
     cell = Cell(
