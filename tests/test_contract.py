@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
-from captious import registry
+from captious import registry, settings
+from captious.learned.composite import Composite
 from captious.metrics.base import Metric, Need
 from captious.types import CaptionSet, Sample
 
@@ -86,6 +89,19 @@ def close(a, b) -> None:
     np.testing.assert_allclose(a, b, rtol=0, atol=2e-5, equal_nan=True)
 
 
+def is_neural(metric: Metric) -> bool:
+    """Whether a network computes the score, or part of it."""
+    return "torch" in metric.modules or isinstance(metric, Composite)
+
+
+def same(metric: Metric, a, b) -> None:
+    """Classic metrics are equal to the last bit; networks round differently by batch."""
+    if is_neural(metric):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-6, equal_nan=True)
+    else:
+        np.testing.assert_array_equal(a, b)
+
+
 def test_declares_itself(case):
     metric, _, context = case
     assert metric.name in NAMES
@@ -116,27 +132,51 @@ def test_shape_and_range(case):
 def test_order_does_not_matter(case):
     metric, samples, context = case
     order = np.random.default_rng(0).permutation(len(samples))
-    close(values(metric, samples.take(order), context), values(metric, samples, context)[order])
+    shuffled = values(metric, samples.take(order), context)
+    same(metric, shuffled, values(metric, samples, context)[order])
 
 
-def test_batches_do_not_matter(case):
+def test_one_row_at_a_time(case):
     metric, samples, context = case
-    whole = values(metric, samples, context)
     single = [values(metric, samples[i : i + 1], context) for i in range(len(samples))]
-    close(np.concatenate(single), whole)
+    same(metric, np.concatenate(single), values(metric, samples, context))
+
+
+def test_seven_shards(case):
+    """Shards that are prepared apart, their contexts merged, give what the whole gives."""
+    metric, samples, context = case
+    parts = [samples.take(np.arange(len(samples))[k::7]) for k in range(7)]
+    merged = reduce(metric.merge, [metric.prepare(part) for part in parts])
+    whole = values(metric, samples, context)
+    found = np.empty_like(whole)
+    for k, part in enumerate(parts):
+        found[k::7] = values(metric, part, merged)
+    same(metric, found, whole)
 
 
 def test_duplicates_do_not_matter(case):
     metric, samples, context = case
     twice = samples.take(np.repeat(np.arange(len(samples)), 2))
-    close(values(metric, twice, context)[::2], values(metric, samples, context))
+    same(metric, values(metric, twice, context)[::2], values(metric, samples, context))
+
+
+def test_threads_do_not_matter(case):
+    """Enough rows that metrics which share work among threads do so."""
+    metric, samples, context = case
+    many = samples.take(np.tile(np.arange(len(samples)), 1 if is_neural(metric) else 450))
+    found = []
+    for threads in (1, 2):
+        with settings.use(threads=threads):
+            found.append(values(metric, many, context))
+    same(metric, *found)
+    same(metric, found[0][: len(samples)], values(metric, samples, context))
 
 
 def test_deterministic(case):
     metric, samples, context = case
     first = metric.stats(samples, context).rows
     again = metric.stats(CaptionSet.of(list(samples)), metric.prepare(samples)).rows
-    close(first, again)
+    same(metric, first, again)
 
 
 def test_shards_merge(case):
