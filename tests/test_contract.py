@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import reduce
 
 import numpy as np
@@ -253,3 +254,19 @@ def test_corpus_from_sums(case):
 def test_every_metric_is_covered():
     assert sorted(registry._entries()) == NAMES
     assert {"bleu", "rouge_l", "cider", "cider_d"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("text", ["a " * 49_000, "x" * 99_000, "the red dog and a cat " * 4_000])
+def test_the_longest_captions_cost_seconds(case, text):
+    """Any caption that the loader accepts is scored, or refused with a reason, in ten seconds."""
+    metric, samples, _ = case
+    if is_neural(metric):
+        pytest.skip("networks cut texts to their length")
+    text = text.strip()
+    long = CaptionSet.of(
+        [*samples, Sample("long", text, (text[:-1], "a dog"), samples[0].image, "", ("dog",))]
+    )
+    begun = time.process_time()
+    found = metric.stats(long, metric.prepare(long))
+    assert time.process_time() - begun < 10
+    assert np.isfinite(found.rows[-1]).any() or found.reasons[len(long) - 1]
