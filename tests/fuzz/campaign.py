@@ -268,7 +268,7 @@ def run(inputs: int, seconds: float, seed: int, out: Path, workers: int = 2) -> 
         for worker in team:
             worker.stop()
         if any((home / "failures").iterdir()):
-            shutil.copytree(home / "failures", out)
+            shutil.copytree(home / "failures", out, symlinks=True, ignore=_special)
         shutil.rmtree(home, ignore_errors=True)
     total = sum(counts.values(), Counter())
     return {
