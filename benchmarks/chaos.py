@@ -165,6 +165,16 @@ def finish(line: list[str]) -> float:
     return time.monotonic() - begun
 
 
+def tables_only(cache: Path, fresh: Path) -> Path:
+    """Return a cache with the converted tables of another, and nothing that a run has kept."""
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    for name in ("meteor", "vectors", "onnx"):
+        if (cache / name).exists():
+            shutil.copytree(cache / name, fresh / name)
+    return fresh
+
+
 def kills(scenario: Scenario, home: Path, count: int, draw: random.Random) -> tuple[int, int, bool]:
     """Return (kills, of them in the middle of the run, whether the results are equal)."""
     data, cache = home / "data", home / "cache"
@@ -172,21 +182,16 @@ def kills(scenario: Scenario, home: Path, count: int, draw: random.Random) -> tu
     finish(command(scenario.words, data, whole, cache))
     wanted = scenario.result(whole)
     again = whole.with_name(whole.name + "-again")
-    seconds = finish(command(scenario.words, data, again, home / f"{again.name}-cache"))
+    seconds = finish(command(scenario.words, data, again, tables_only(cache, home / "again-cache")))
     if scenario.result(again) != wanted:
         return 0, 0, False
-    # What the first run kept must not help the second: same warm tables, no kept statistics.
-    fresh = home / f"{scenario.name.replace(' ', '-')}-cache"
-    fresh.mkdir(exist_ok=True)
-    for name in ("meteor", "vectors", "onnx"):
-        if (cache / name).exists() and not (fresh / name).exists():
-            shutil.copytree(cache / name, fresh / name)
     out = home / f"{scenario.name.replace(' ', '-')}-killed"
-    line, hits = command(scenario.words, data, out, fresh), 0
+    line = command(scenario.words, data, out, tables_only(cache, home / "killed-cache"))
+    hits = 0
     for _ in range(count):
         child = start(line)
         try:
-            child.wait(draw.uniform(0.35, 0.95) * seconds)
+            child.wait(draw.uniform(0.3, 0.9) * seconds)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             hits += 1

@@ -442,7 +442,8 @@ def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocab
     model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
     model.load_state_dict({name: value.float() for name, value in weights.items()})
     words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
-    words.frequent = int(config.get("training", {}).get("own_words", 0))
+    training = config.get("training", {})
+    words.frequent = int(training.get("own_words", 0)) if isinstance(training, dict) else 0
     return model.eval(), words
 
 
