@@ -432,6 +432,8 @@ def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocab
     from captious.models.checkpoints import load_safetensors
 
     config = json_object(path / "config.json", "a SCAN configuration")
+    if not isinstance(config.get("scan"), dict):
+        raise InputError(f"{path}/config.json: 'scan' is not a set of options")
     shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
     weights = load_safetensors(path / "model.safetensors")
     _fit(path, shape, weights)

@@ -355,7 +355,7 @@ def asked(choice: Choice, column: PaperColumn) -> tuple[str, str]:
     Example:
         >>> asked(Choice("vifidel(profile='paper')", "vifidel"),
         ...       PaperColumn("k", "p", options="counts=False"))[1]
-        "vifidel(profile='paper',counts=False)"
+        "vifidel(profile='paper', counts=False)"
     """
     form = asked_spec(choice, column.options)
     return form, choice.column + form[len(form.partition("(")[0]) :]
