@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
-from captious import registry, settings
+from captious import registry
+from captious.engine import evidence
 from captious.types import CaptionSet
 
 PAPER = {
@@ -77,8 +78,8 @@ def columns(names: list[str], samples: CaptionSet, regions: Path) -> Iterator[tu
             sys.stderr.write(f"{name}: {metric.missing()[0]}\n")
             continue
         began = time.perf_counter()
-        with settings.use(regions=regions):
-            scores = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
+        seen = evidence.given(samples, regions=regions)
+        scores = metric.scores(metric.stats(seen, metric.prepare(seen)).rows)
         sys.stderr.write(f"{name}: {time.perf_counter() - began:.1f} s\n")
         for place, column in enumerate(metric.columns):
             label = column.name + (name[name.index("(") :] if "(" in name else "")

@@ -82,6 +82,7 @@ def test_surface_is_exact():
         "CaptiousError",
         "Sample",
         "ScoreTable",
+        "ScoringJob",
         "Settings",
         "__version__",
         "compare",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -363,3 +364,83 @@ def test_unigram_minds_case():
     given = CaptionSet.build(["The dog"], [["The cat"]])
     assert score(UnigramTbr(), given)[0] == 0.5
     assert score(UnigramTbr(tokenizer="ptb"), given)[0] == 0.0
+
+
+# -- BS: the recall of BERTScore ---------------------------------------------------------------
+
+
+def test_recall_counts_pieces_whose_best_cosine_is_not_positive():
+    """Eq. 3's denominator would drop them: .8 instead of (1 * .8 - 2 * .3) / 3."""
+    cosine = torch.tensor([[[0.8, -0.1], [-0.3, -0.4]]])
+    args = (
+        cosine,
+        torch.ones(1, 1, 2, dtype=torch.bool),
+        None,
+        torch.tensor([[1.0, 2.0]]),
+        torch.zeros(1, 2, dtype=torch.bool),
+        torch.ones(1, 2, dtype=torch.bool),
+        torch.zeros(1, 2, dtype=torch.bool),
+    )
+    plain = tbr_kernel.factors(*args, None, "all").combined
+    assert plain.item() == pytest.approx((0.8 - 2 * 0.3) / 3)
+    cut = tbr_kernel.factors(*args, 0.0, "all").combined
+    assert cut.item() == pytest.approx(0.8)
+    empty = (*args[:5], torch.zeros(1, 2, dtype=torch.bool), args[6])
+    assert tbr_kernel.factors(*empty, None, "all").combined.item() == 0.0
+
+
+@needs_minilm
+@pytest.mark.parametrize("profile", PROFILES)
+def test_bs_is_plain_recall_with_idf(made, profile):
+    metric = BertTbr(profile=profile, parts="BS")
+    context = metric.prepare(made)
+    found = metric.stats(made, context).rows[:, 0]
+    encoder = text_encoder.load("minilm", "float32")
+    tables, _ = metric._tables(encoder, context, len(made))
+
+    def pieces(text):
+        one = encoder.encode([text], metric._layer())
+        inside = ~one.marks
+        return one.vectors[torch.from_numpy(inside)].double().numpy(), one.pieces[inside]
+
+    for row, (caption, references) in enumerate(zip(CAPTIONS, REFERENCES, strict=True)):
+        target, _ = pieces(caption)
+        recalls = []
+        for reference in references:
+            vectors, ids = pieces(reference)
+            weight = tables.weights[ids]
+            recalls.append((weight * (vectors @ target.T).max(1)).sum() / weight.sum())
+        assert found[row] == pytest.approx(max(recalls), abs=1e-6)
+
+
+# -- cost ----------------------------------------------------------------------------------------
+
+
+def _random_references(samples: int, count: int, pieces: int, width: int) -> tbr_kernel.References:
+    draw = torch.Generator().manual_seed(count)
+    vectors = torch.randn(samples, count * pieces, width, generator=draw)
+    content = torch.rand(samples, count * pieces, generator=draw) < 0.9
+    owner = torch.arange(count).repeat_interleave(pieces).repeat(samples, 1)
+    return tbr_kernel.References(
+        torch.nn.functional.normalize(vectors, dim=2), owner, content, count
+    )
+
+
+@pytest.mark.parametrize("how", ["grow", "marks"])
+@pytest.mark.parametrize("threshold", [0.2, 0.6, 0.9])
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_many_references_are_combined_like_few(how, threshold, count, monkeypatch):
+    refs = _random_references(2, count, 5, 8)
+    monkeypatch.setattr(tbr_kernel, "_FEW", 1000)
+    few = tbr_kernel.combine(refs, threshold, how)
+    monkeypatch.setattr(tbr_kernel, "_FEW", 0)
+    assert torch.equal(tbr_kernel.combine(refs, threshold, how), few)
+
+
+@pytest.mark.parametrize("how", ["grow", "marks"])
+def test_hundreds_of_references_cost_seconds(how):
+    """The first version took minutes of processor time for this: its cost grew with M^4."""
+    refs = _random_references(1, 400, 12, 64)
+    start = time.process_time()
+    tbr_kernel.combine(refs, 0.4, how)
+    assert time.process_time() - start < 10

@@ -53,7 +53,7 @@ def build(frame) -> CaptionSet:
 
 
 def check_golden(frame, layer, pool):
-    rows = BertScore(layer=layer, pool=pool).stats(build(frame), None).rows
+    rows = BertScore(layer=layer, pool=pool, profile="release").stats(build(frame), None).rows
     for k, part in enumerate("PRF"):
         golden = frame[f"bertscore_minilm_L{layer}_{part}_{pool}"]
         if part != "F":
@@ -463,3 +463,28 @@ def test_calibrate(tmp_path, capsys):
     BertScore(baseline=str(out), idf=str(idf)).stats(one, None)
     texts.write_text("one\ntwo\n")
     assert main(["calibrate", "minilm", "--texts", str(texts)]) == 3
+
+
+def test_f_stays_in_its_range_where_signs_differ(made, monkeypatch):
+    """P .3 and R -.29 give -17.4 by the formula; the clean profile says 0."""
+    import torch
+
+    from captious.metrics import bertscore
+    from captious.metrics.token_blocks import Block
+    from captious.models.text_encoder import Encoded
+
+    vectors = torch.nn.functional.normalize(
+        torch.tensor([[1.0, 0.0], [0.3, 0.954], [-0.94, 0.34]]), dim=1
+    )
+    encoded = Encoded(
+        vectors, np.zeros(3, np.int32), np.array([0, 1, 3]), np.zeros(2, bool), prefix=0, suffix=0
+    )
+    block = Block(np.arange(1), np.arange(1), [], encoded)
+    pair = np.array([0]), np.array([1])
+    clean = bertscore.score_pairs(block, *pair, np.ones(1), "cpu")[0]
+    raw = bertscore.score_pairs(block, *pair, np.ones(1), "cpu", raw_f=True)[0]
+    assert clean[0] > 0 > clean[1]
+    assert clean[2] == 0
+    assert abs(raw[2]) > 0.5
+    with pytest.raises(UsageError, match="profile"):
+        BertScore(profile="paper")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from captious import registry
+from captious.engine import evidence
 from captious.metrics.base import Metric, Need
 from captious.types import CaptionSet, Sample
 
@@ -54,10 +57,11 @@ def samples_for(metric: Metric, photographs: dict[str, str]) -> CaptionSet:
     images = {k: k for k in _REFS}
     if metric.needs & {Need.IMAGE_PIXELS, Need.IMAGE_REGIONS}:
         images = photographs
-    return CaptionSet.of(
+    samples = CaptionSet.of(
         Sample(f"{image}-{i}", text, _REFS[image], images[image], "", _OBJECTS[image])
         for i, (image, text) in enumerate(_CAPTIONS)
     )
+    return evidence.complete(samples, [metric])
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +91,13 @@ def close(a, b) -> None:
 
 
 def test_declares_itself(case):
-    metric, _, context = case
+    metric, samples, context = case
     assert metric.name in NAMES
     assert metric.columns
     assert all(c.low < c.high and c.meaning for c in metric.columns)
     assert (type(metric).__doc__ or "").strip()
     assert registry.create(registry.text_form(metric)) == metric
-    text = metric.signature("3", context)
+    text = metric.signature("3", context, samples.evidence)
     assert text.startswith(metric.name + "|")
     assert "captious:" in text
     assert "\n" not in text
@@ -157,7 +161,7 @@ def test_empty_caption(case):
     """An empty caption is a caption: its defined value, or NaN with a reason; never a crash."""
     metric, samples, context = case
     rows = list(samples)
-    empty = CaptionSet.of([Sample("e", "", rows[0].references, rows[0].image, "", rows[0].objects)])
+    empty = CaptionSet.of([replace(rows[0], id="e", caption="")])
     stats = metric.stats(empty, context)
     value = metric.scores(stats.rows)[0, 0]
     if np.isnan(value):
@@ -173,7 +177,7 @@ def test_identity(case):
         pytest.skip(f"{metric.name} fixes no value for a caption equal to its reference")
     text = "a black cat sleeps on a sofa"
     row = list(samples)[6]
-    same = CaptionSet.of([Sample("i", text, (text,), row.image, "", row.objects)])
+    same = CaptionSet.of([replace(row, id="i", caption=text, references=(text,))])
     assert values(metric, same, context)[0, 0] == pytest.approx(metric.identity, abs=1e-5)
 
 
@@ -189,10 +193,7 @@ def test_odd_text(case):
         "x" * 5000,
         "the " * 600,
     ]
-    given = CaptionSet.of(
-        Sample(f"o{i}", text, rows[0].references, rows[0].image, "", rows[0].objects)
-        for i, text in enumerate(odd)
-    )
+    given = CaptionSet.of(replace(rows[0], id=f"o{i}", caption=text) for i, text in enumerate(odd))
     stats = metric.stats(given, context)
     found = metric.scores(stats.rows)[:, 0]
     for i, value in enumerate(found):

@@ -103,3 +103,43 @@ def test_other_endings_are_refused_before_any_work(tmp_path, capsys):
     args = ["explain", "-m", "meteor", "-c", "a", "-R", "a", "-o", str(tmp_path / "x.gif")]
     assert main(args) == 2
     assert ".svg or .png" in capsys.readouterr().err
+
+
+def test_two_captions_of_one_image_side_by_side(tmp_path, capsys):
+    """TIGEr's Figures 1 and 6: what each caption looks at, in one picture."""
+    import xml.etree.ElementTree as ElementTree
+
+    from captious import cli
+
+    out = tmp_path / "both.svg"
+    captions = ["-c", "a dog runs on grass", "-c", "a cat sleeps"]
+    command = ["explain", *captions, "-R", "the dog runs", "-R", "a dog", "-m", "bleu", "-q"]
+    assert cli.main(command) == 0
+    text = capsys.readouterr().out
+    assert text.index("a dog runs on grass") < text.index("a cat sleeps")
+    assert cli.main([*command, "-f", "json"]) == 0
+    import json
+
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    command[command.index("bleu")] = "meteor"
+    assert cli.main([*command, "-o", str(out)]) == 0
+    parts = ElementTree.fromstring(out.read_text("utf-8")).findall(
+        "{http://www.w3.org/2000/svg}svg"
+    )
+    assert len(parts) == 2
+    assert float(parts[0].get("x")) == 0
+    assert float(parts[1].get("x")) >= float(parts[0].get("width"))
+
+
+def test_names_inside_joined_pictures_do_not_collide():
+    from captious.report.side_by_side import joined
+
+    one = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="4"><clipPath id="c"/>'
+        '<g clip-path="url(#c)"/></svg>'
+    )
+    both = joined([one, one.replace('height="4"', 'height="9"')])
+    assert both.count('id="p0-c"') == both.count("url(#p0-c)") == 1
+    assert both.count('id="p1-c"') == both.count("url(#p1-c)") == 1
+    assert 'width="36" height="9"' in both
+    assert joined([one]) == one

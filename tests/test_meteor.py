@@ -344,3 +344,13 @@ def test_broken_table(tmp_path, cache, text):
     with pytest.raises(InputError, match="broken"):
         Paraphrases.open(path)
     assert not list((cache.cache_dir / "meteor").iterdir())
+
+
+def test_a_word_repeated_thousands_of_times_is_bounded():
+    """The search is cut where its cost would be minutes; just below, it is still exact."""
+    low, high = "a " * 300, "a " * 3000
+    samples = CaptionSet.build([low, high], [[low + "b"], [high + "b"]])
+    found = Meteor(paraphrase=False).stats(samples, None)
+    assert np.isfinite(found.rows[0]).all()
+    assert np.isnan(found.rows[1]).all()
+    assert "ways to match" in found.reasons[1]

@@ -383,13 +383,15 @@ def test_the_cache_knows_photographs_by_content(tmp_path, cache):
     calls = []
     made = extract.Extractor([Corner()])
     made.backbones[0].maps = lambda pixels: calls.append(1) or Corner().maps(pixels)
-    store = extract.CachedRegions(made)
-    one = store[str(tmp_path / "a.png")]
-    two = extract.CachedRegions(made)[str(tmp_path / "copy.png")]
-    same(one, two)
+    one = extract.extract_photographs({"a": tmp_path / "a.png"}, made)
+    two = extract.extract_photographs({"b": tmp_path / "copy.png"}, made)
+    raw = extract.extract_photographs({"c": (tmp_path / "a.png").read_bytes()}, made)
+    same(one["a"], two["b"])
+    same(one["a"], raw["c"])
+    assert one.identity("a") == two.identity("b") == raw.identity("c")
     assert len(calls) == 1
     with pytest.raises(InputError, match="2 problems"):
-        store.add([str(tmp_path / "x.png"), str(tmp_path / "y.png")])
+        extract.extract_photographs({n: tmp_path / n for n in ("x.png", "y.png")}, made)
 
 
 @pytest.mark.full

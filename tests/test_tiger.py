@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from captious import settings
 from captious.errors import InputError, UsageError
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions
 from captious.metrics._grounding import (
@@ -18,6 +18,7 @@ from captious.metrics._grounding import (
 )
 from captious.metrics.tiger import Tiger
 from captious.types import CaptionSet, Sample
+from seeing import Seeing
 
 GOLDEN = Path(__file__).parent / "golden" / "scan_tiger"
 CASES = ("i2t_bigru", "i2t_unigru_noimgnorm", "t2i_weightnorm")
@@ -65,8 +66,8 @@ def released(request, tmp_path):
     metric = Tiger(
         model=str(GOLDEN / f"{case}.checkpoint.pth.tar"),
         vocabulary=str(GOLDEN / f"{case}.vocab.json"),
-        regions=str(tmp_path / "x_ims.npy"),
     )
+    metric = Seeing(metric, str(tmp_path / "x_ims.npy"))
     captions = words_of(given["cand_ids"], given["cand_lengths"])
     flat = words_of(given["ref_ids"], given["ref_lengths"])
     wanted = json.loads((GOLDEN / f"{case}.scores.json").read_text())["tiger"]
@@ -104,7 +105,7 @@ def test_scan_without_references_asks_the_words_too(released, monkeypatch):
     from captious.metrics import scan
 
     metric, samples, _, store = released
-    alone = scan.Scan(metric.model, metric.vocabulary, metric.regions)
+    alone = Seeing(scan.Scan(metric.model, metric.vocabulary), metric.regions)
     monkeypatch.setattr(scan, "FUNCTION_WORDS", frozenset({"<start>", "<end>", "w1"}))
     rows = alone.stats(samples, None).rows
     np.testing.assert_allclose(rows[:, 0], metric.stats(samples, None).rows[:, 3], atol=1e-6)
@@ -153,40 +154,33 @@ def test_what_cannot_be_scored_is_nan_with_a_reason(released):
     assert "9.jpg" in stats.reasons[2]
 
 
-def test_missing_features_are_all_named_before_work(released):
+def test_a_store_of_other_images_is_refused_before_work(released):
     metric, _, _, _ = released
-    some = CaptionSet.build(["a"] * 3, [["b"]] * 3, images=["0.jpg", "7.jpg", "8.jpg"])
-    with pytest.raises(InputError, match=r"2 images .*7\.jpg, 8\.jpg"):
-        metric.prepare(some)
+    some = CaptionSet.build(["a"] * 2, [["b"]] * 2, images=["7.jpg", "8.jpg"])
+    with pytest.raises(InputError, match=r"no region features of any image.*'7\.jpg', '8\.jpg'"):
+        metric.given(some)
 
 
 def test_features_of_the_wrong_length_name_both_sides(released, tmp_path):
-    from dataclasses import replace
-
     metric, samples, _, _ = released
     np.save(tmp_path / "y_ims.npy", np.zeros((4, 9, 7), np.float32))
     (tmp_path / "y_ids.txt").write_text("0.jpg 1.jpg 2.jpg 3.jpg")
-    other = replace(metric, regions=str(tmp_path / "y_ims.npy"))
+    other = metric.but(regions=str(tmp_path / "y_ims.npy"))
     with pytest.raises(InputError, match=r"length 20.*length 7"):
         other.stats(samples, None)
 
 
-def test_region_store_of_the_settings_is_used(released, tmp_path):
-    from dataclasses import replace
-
+def test_our_own_store_gives_the_same(released, tmp_path):
     metric, samples, _, store = released
     save_regions(store, tmp_path / "store")
-    with settings.use(regions=tmp_path / "store"):
-        rows = replace(metric, regions=None).stats(samples, None).rows
+    rows = metric.but(regions=tmp_path / "store").stats(samples, None).rows
     np.testing.assert_allclose(rows, metric.stats(samples, None).rows, atol=2e-3)
 
 
 def test_paper_profile_and_clip_are_other_numbers(released):
-    from dataclasses import replace
-
     metric, samples, _, _ = released
     release = metric.stats(samples, None).rows
-    paper = replace(metric, profile="paper").stats(samples, None).rows
+    paper = metric.but(profile="paper").stats(samples, None).rows
     assert (np.abs(paper[:, 1] - release[:, 1]) > 1e-4).any()
     with pytest.raises(UsageError, match="profile"):
         Tiger(profile="thesis")
@@ -194,18 +188,14 @@ def test_paper_profile_and_clip_are_other_numbers(released):
 
 def test_signature_names_model_weights_and_features(released):
     metric, _, _, _ = released
-    parts = metric.signature_parts(None)
-    assert parts["features"] == "scan-npy:x_ims.npy"
-    assert len(parts["weights"]) == 12
+    assert len(metric.signature_parts(None)["weights"]) == 12
+    assert "|features:scan-npy:x_ims.npy|" in metric.signature("1", None, metric.evidence)
 
 
 def test_explanation_in_words_data_and_pictures(released, tmp_path):
     metric, samples, wanted, store = released
     save_regions(store, tmp_path / "store")
-    with settings.use(regions=tmp_path / "store"):
-        from dataclasses import replace
-
-        told = replace(metric, regions=None).explain(samples[0], None)
+    told = metric.but(regions=tmp_path / "store").explain(samples[0], None)
     assert f"TIGEr {told.data['tiger']:.4f}" in told.text
     assert told.data["tiger"] == pytest.approx(wanted[0]["tiger"], abs=3e-3)
     assert told.svg.startswith("<svg")
@@ -319,7 +309,7 @@ def test_a_clip_type_model_grounds_region_crops(tmp_path):
 
     regions = tmp_path / "r"
     assert main(["regions", str(photos), "-o", str(regions), "--clip", str(folder), "-q"]) == 0
-    metric = Tiger(model=f"clip:{folder}", regions=str(regions))
+    metric = Seeing(Tiger(model=f"clip:{folder}"), str(regions))
     samples = CaptionSet.build(
         ["a red wall", "a blue wall"], [["a red wall"]] * 2, images=["x.png"] * 2
     )
@@ -327,3 +317,31 @@ def test_a_clip_type_model_grounds_region_crops(tmp_path):
     assert rows[0, :3].tolist() == pytest.approx([0.75, 1, 0.5], abs=1e-5)
     assert np.isfinite(rows).all()
     assert rows[1, 0] != pytest.approx(rows[0, 0], abs=1e-6)
+
+
+def test_rrs_of_the_paper_stays_inside_0_and_1():
+    """Negative weights as gains gave 1.36, even -32 on such vectors; their positive part cannot."""
+    rng = np.random.default_rng(0)
+    reference, candidate = rng.normal(size=(2, 2000, 36))
+    found = region_rank_similarity(reference, candidate, scaled=False)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    # By hand: gains 0 (for -1), 2, 1; the candidate puts the best region last.
+    r, c = np.array([[-1.0, 2.0, 1.0]]), np.array([[3.0, 1.0, 2.0]])
+    expected = (0 + 1 / np.log2(3) + 2 / np.log2(4)) / (2 + 1 / np.log2(3))
+    assert region_rank_similarity(r, c, scaled=False)[0] == pytest.approx(expected)
+    assert region_rank_similarity(-np.abs(r), c, scaled=False)[0] == 1
+
+
+def test_lambda_is_a_parameter(released):
+    metric, samples, *_ = released
+    plain = metric.stats(samples, None).rows[:, 0]
+    own = float(metric.signature("5", None).partition("|lambda:")[2].partition("|")[0])
+    same = dataclasses.replace(metric, smooth=own)
+    np.testing.assert_array_equal(same.stats(samples, None).rows[:, 0], plain)
+    assert same.signature("5", None) == metric.signature("5", None)
+    sharp = dataclasses.replace(metric, smooth=2 * own)
+    assert not np.allclose(sharp.stats(samples, None).rows[:, 0], plain)
+    assert f"|lambda:{2 * own:g}|" in sharp.signature("5", None)
+    with pytest.raises(UsageError, match="lambda"):
+        Tiger(smooth=0.0)

@@ -9,7 +9,6 @@ from captious.errors import UsageError
 from captious.papers.tiger_analyses import (
     means_by_rating,
     rating_errors,
-    reference_sweep,
     swap_accuracy,
     swap_pairs,
 )
@@ -41,25 +40,6 @@ def overlap(samples):
         known = {word for text in one.references for word in text.split()}
         out.append(sum(word in known for word in words) / len(words))
     return {"overlap": np.array(out)}
-
-
-def test_reference_sweep_uses_the_first_n_of_one_order():
-    captions = [("a dog", "a cat"), ("a cat", "a dog")]
-    references = [["a dog", "a dog"], ["a dog", "a dog"]]
-    seen = []
-
-    def score(samples):
-        seen.append(samples.references())
-        return overlap(samples)
-
-    found = reference_sweep(score, captions, references, ["x", "y"], [0, 1], (1, 2), ["HC", "MM"])
-    assert found[1]["overlap"] == {"mean": 100.0, "HC": 100.0, "MM": 100.0}
-    assert [len(some[0]) for some in seen] == [1, 2]
-
-
-def test_ties_are_wrong():
-    found = reference_sweep(overlap, [("a", "a")], [["a"]], ["x"], [0], (1,))
-    assert found[1]["overlap"]["mean"] == 0
 
 
 def test_swaps_replace_one_word_and_leave_their_caption_out():

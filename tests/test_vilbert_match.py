@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from captious.metrics.vilbert_match import VilbertMatch  # noqa: E402
 from captious.models.image_text import as_regions  # noqa: E402
 from captious.models.vilbert_load import load_vilbert, matching_head  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
+from seeing import Seeing  # noqa: E402
 from test_vilbert import as_folder  # noqa: E402
 from test_vilbertscore import CAPTIONS, stored  # noqa: E402
 
@@ -36,7 +36,7 @@ def with_head(folder: Path) -> Path:
 @pytest.fixture(params=["interleaved_layers", "multitask_2conect", "pretrained_2conect"])
 def metric(request, tmp_path):
     folder = with_head(as_folder(request.param, tmp_path / "m"))
-    return VilbertMatch(weights=str(folder), regions=stored(tmp_path / "r"))
+    return Seeing(VilbertMatch(weights=str(folder)), stored(tmp_path / "r"))
 
 
 def rows_of(texts, images) -> CaptionSet:
@@ -52,7 +52,7 @@ def test_equals_the_whole_forward_and_the_head(metric):
     model, _ = load_vilbert(metric.weights)
     head = matching_head(Path(metric.weights))
     vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
-    store = metric._score.store()
+    store = metric._score.store(metric.evidence)
     for image, text, value in zip(images, texts, found, strict=True):
         seen = as_regions(image, store[image], store.dim, boxes=True, whole=True)
         ids = torch.tensor([[1, *(vocabulary.index(w) for w in text.split()), 2]])
@@ -83,7 +83,7 @@ def test_explain_leaves_out_each_word(metric):
 
 
 def test_weights_without_the_head_are_refused(metric, tmp_path):
-    plain = replace(metric, weights=str(as_folder("pretrained_2conect", tmp_path / "plain")))
+    plain = metric.but(weights=str(as_folder("pretrained_2conect", tmp_path / "plain")))
     with pytest.raises(InputError, match="no matching head"):
         plain.prepare(rows_of(["w5"], ["a.jpg"]))
 

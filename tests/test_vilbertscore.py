@@ -14,7 +14,6 @@ pytest.importorskip("tokenizers")
 
 from safetensors.numpy import load_file  # noqa: E402
 
-from captious import settings  # noqa: E402
 from captious.errors import InputError, UsageError  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
 from captious.metrics.bertscore import score_pairs  # noqa: E402
@@ -24,6 +23,7 @@ from captious.models import image_text  # noqa: E402
 from captious.models.image_text import Regions, Text  # noqa: E402
 from captious.models.vilbert_load import load_vilbert  # noqa: E402
 from captious.types import CaptionSet, Sample  # noqa: E402
+from seeing import Seeing  # noqa: E402
 from test_vilbert import CASES, GOLDEN, as_folder, saved  # noqa: E402
 
 
@@ -93,16 +93,15 @@ def samples() -> CaptionSet:
 
 @pytest.fixture(params=["interleaved_layers", "multitask_2conect", "pretrained_2conect"])
 def metric(request, tmp_path):
-    return Vilbertscore(
-        weights=str(as_folder(request.param, tmp_path / "m")), regions=stored(tmp_path / "r")
-    )
+    model = Vilbertscore(weights=str(as_folder(request.param, tmp_path / "m")))
+    return Seeing(model, stored(tmp_path / "r"))
 
 
 def plain(metric: Vilbertscore, one: Sample) -> np.ndarray:
     """The score written down once more: one forward per text, loops over words."""
     model, _ = load_vilbert(metric.weights)
     vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
-    here = metric.store()[one.image]
+    here = metric.store(metric.evidence)[one.image]
     features = np.concatenate([here.features.mean(0, dtype=np.float32)[None], here.features])
     wide, high = here.width, here.height
     boxes = [[0, 0, 1, 1, 1]] + [
@@ -130,7 +129,7 @@ def plain(metric: Vilbertscore, one: Sample) -> np.ndarray:
 
 @pytest.mark.parametrize("layer", [None, 1])
 def test_from_text_and_regions_to_the_score(metric, layer):
-    metric = replace(metric, layer=layer)
+    metric = metric.but(layer=layer)
     given = samples()
     metric.prepare(given)
     rows = metric.stats(given, None).rows
@@ -216,21 +215,25 @@ def test_release_counts_the_task_token_and_floors_at_padding():
 
 
 def test_absent_weights_and_text_encoders_are_named(tmp_path):
-    absent = Vilbertscore(weights="/nowhere/multi_task_model.bin", regions="x").missing()
+    absent = Vilbertscore(weights="/nowhere/multi_task_model.bin").missing()
     assert "no weights at" in str(absent[0])
-    official = Vilbertscore(weights="vilbert-multitask", regions="x").missing()
+    official = Vilbertscore(weights="vilbert-multitask").missing()
     assert "link is dead" in str(official[0])
     (tmp_path / "config.json").write_text('{"text_from": "someone/absent-encoder"}')
-    part = Vilbertscore(weights=str(tmp_path), regions="x").missing()
+    part = Vilbertscore(weights=str(tmp_path)).missing()
     assert "someone/absent-encoder" in str(part[0])
 
 
-def test_extraction_is_asked_for_only_where_it_is_needed(metric, cache):
+def test_features_that_cannot_be_extracted_are_asked_for(metric, tmp_path, cache):
+    from captious.demo import photographs
+    from captious.engine import evidence
+
     assert metric.missing() == []
-    assert metric.assets == ()
-    assert replace(metric, regions=None).assets
-    with settings.use(regions=Path(metric.regions)):
-        assert replace(metric, regions=None).assets == ()
+    given = CaptionSet.build(["w5"], [["w6"]], images=[str(photographs()[0])])
+    [lacking] = evidence.missing(given, [metric.metric])
+    assert "--regions" in str(lacking)
+    assert evidence.missing(metric.seen(given), [metric.metric]) == []
+    assert evidence.missing(given, [metric.but(blind=True).metric]) == []
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,7 @@ def test_extraction_is_asked_for_only_where_it_is_needed(metric, cache):
 )
 def test_bad_regions_are_all_named_before_work(metric, tmp_path, bad, told):
     store = stored(tmp_path / "bad", **{"a.jpg": bad, "b.jpg": bad})
-    broken = replace(metric, regions=store)
+    broken = metric.but(regions=store)
     with pytest.raises(InputError, match=told) as caught:
         broken.prepare(samples())
     assert len(caught.value.problems) == 2
@@ -258,15 +261,15 @@ def test_bad_regions_are_all_named_before_work(metric, tmp_path, bad, told):
 def test_features_of_another_length_name_both_sides(metric, tmp_path):
     sets = {name: regions(2, 0, dim=9) for name in ("a.jpg", "b.jpg", "c.jpg")}
     store = save_regions(MemoryRegions(sets, "others"), tmp_path / "other").path
-    other = replace(metric, regions=str(store))
+    other = metric.but(regions=str(store))
     for work in (other.prepare, lambda s: other.stats(s, None)):
         with pytest.raises(InputError, match=r"length 24; these are of length 9 \(others\)"):
             work(samples())
 
 
 def test_images_without_features_are_named(metric):
-    with pytest.raises(InputError, match=r"1 images .*q\.jpg"):
-        metric.prepare(CaptionSet.build(["w5"], [["w5"]], images=["q.jpg"]))
+    with pytest.raises(InputError, match=r"no region features of any image.*q\.jpg"):
+        metric.given(CaptionSet.build(["w5"], [["w5"]], images=["q.jpg"]))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_images_without_features_are_named(metric):
 )
 def test_parameters_that_do_not_fit_the_model(metric, change, told):
     with pytest.raises(UsageError, match=told):
-        replace(metric, **change).prepare(samples())
+        metric.but(**change).prepare(samples())
 
 
 def test_parameters_that_never_fit():
@@ -298,17 +301,16 @@ def test_signature_names_everything_the_number_depends_on(metric):
     assert parts["weights"].startswith("m(")
     assert len(parts["weights"]) == 11
     assert parts["layer"] == "2/2"
-    assert parts["regions"] == "made up"
     assert parts["dtype"] == "float32"
-    blind = replace(metric, blind=True).signature_parts(None)
-    assert blind["regions"] == "blank"
-    text = metric.signature("3", None)
+    text = metric.signature("3", None, metric.evidence)
+    assert "|regions:made up|" in text
+    assert "|regions:blank|" in metric.but(blind=True).signature("3", None, metric.evidence)
     assert str(Path(metric.weights).parent) not in text
 
 
 def test_blind_sees_no_image(metric):
     given = samples()
-    blind = replace(metric, blind=True)
+    blind = metric.but(blind=True)
     blind.prepare(given)
     rows = blind.stats(given, None).rows
     assert (np.abs(rows - metric.stats(given, None).rows) > 1e-4).any()
@@ -372,7 +374,7 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     else:
         sets = {name: regions(n, n, dim=12) for n, name in enumerate(REFERENCES, 3)}
         store = str(save_regions(MemoryRegions(sets, "made up"), tmp_path / "r").path)
-    metric = Vilbertscore(weights=str(folder), regions=store, length=20)
+    metric = Seeing(Vilbertscore(weights=str(folder), length=20), store)
     assert metric.missing() == []
     metric.prepare(given)
     rows = metric.stats(given, None).rows

@@ -11,12 +11,15 @@ The public surface is the names in ``__all__``; everything heavy loads when it i
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from captious._version import __version__
 
 if TYPE_CHECKING:
     from captious.api import compare, explain, load, metric, metrics, score
+    from captious.engine.job import ScoringJob
     from captious.engine.table import ScoreTable
     from captious.errors import CaptiousError
     from captious.settings import Settings
@@ -27,6 +30,7 @@ __all__ = [
     "CaptiousError",
     "Sample",
     "ScoreTable",
+    "ScoringJob",
     "Settings",
     "__version__",
     "compare",
@@ -42,12 +46,12 @@ _HOME = {
     "CaptiousError": "errors",
     "Sample": "types",
     "ScoreTable": "engine.table",
+    "ScoringJob": "engine.job",
     "Settings": "settings",
     "compare": "api",
     "explain": "api",
     "load": "api",
     "metric": "api",
-    "metrics": "api",
     "score": "api",
 }
 
@@ -66,3 +70,33 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names."""
     return __all__
+
+
+class _Room(ModuleType):
+    """The room ``captious.metrics``, which users call as a function: ``captious.metrics()``."""
+
+    def __call__(self) -> list[str]:
+        """Return the names of all metrics."""
+        from captious.api import metrics
+
+        return metrics()
+
+
+class _Package(ModuleType):
+    """The package itself: its name ``metrics`` is both a room and a function, always."""
+
+    @property
+    def metrics(self) -> Any:
+        """The room, callable."""
+        from importlib import import_module
+
+        room = import_module("captious.metrics")
+        room.__class__ = _Room
+        return room
+
+    @metrics.setter
+    def metrics(self, module: Any) -> None:
+        """Leave the module to ``sys.modules``, where imports find it."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,20 +1,22 @@
-"""The functions that the command line and Python users share."""
+"""The functions that Python users call; each makes a job and runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from captious import registry, settings
 from captious.engine import compare as comparing
-from captious.engine.run import run
+from captious.engine import explain as explaining
+from captious.engine import job as jobs
+from captious.engine.executors import Executor
+from captious.engine.job import ScoringJob
 from captious.engine.table import CorpusValue, ScoreTable
 from captious.errors import UsageError
-from captious.io.load import load
+from captious.io.load import paths_in
 from captious.metrics.base import Metric
-from captious.statistics import bootstrap
+from captious.statistics.bootstrap import RESAMPLES, SEED
 from captious.types import CaptionSet, Explanation, Floats
 
 __all__ = ["compare", "explain", "load", "metric", "metrics", "score"]
@@ -26,32 +28,68 @@ def score(
     *,
     images: Any = None,
     objects: Any = None,
+    regions: Any = None,
     systems: Sequence[str] | None = None,
-    metrics: str | Iterable[str | Metric] | None = None,
+    metrics: str | Metric | Iterable[str | Metric] | None = None,
     intervals: bool = True,
-    parts: Path | None = None,
+    seed: int = SEED,
+    keep: bool = False,
+    executor: Executor | None = None,
     **changes: Any,
 ) -> ScoreTable:
     """Score captions.
 
     Args:
-        captions: texts, records, ``{id: caption}``, a path or several; see :func:`load`.
+        captions: texts, records, ``{id: caption}``, a path or several; see :func:`load`. A
+            :class:`ScoringJob` is run as it stands.
         references: one list of texts per caption, ``{id: [texts]}``, or a path.
         images: a folder, one image per caption, or ``{id: image}``.
-        objects: labels of what is in each image.
+        objects: labels of what is in each image: a file or several, one list per caption, or
+            ``{image: labels}``.
+        regions: a store of region features, or its path.
         systems: a name per caption file.
         metrics: names or specs such as ``"cider_d(df='coco-val')"``; BLEU, ROUGE-L and CIDEr-D
             if none is named.
         intervals: whether corpus scores get bootstrap intervals.
-        parts: folder for finished batches, so that a killed run can go on.
-        **changes: fields of :class:`captious.Settings`, e.g. ``device="cuda"``, ``seed=1``.
+        seed: of every random draw.
+        keep: whether finished chunks are kept in the cache, so that a killed run can go on.
+        executor: who does the work, e.g. ``captious.engine.executors.Processes(4)``.
+        **changes: fields of :class:`captious.Settings`, e.g. ``device="cuda"``.
 
     Returns:
         A table: ``table.corpus["cider_d"]``, ``table["cider_d"]``, ``table.save(path)``.
     """
+    if isinstance(captions, ScoringJob):
+        job = captions
+    else:
+        job = ScoringJob(
+            captions,
+            references,
+            images,
+            objects,
+            regions,
+            systems if systems is None else tuple(systems),
+            metrics,  # type: ignore[arg-type]
+            RESAMPLES if intervals else 0,
+            seed,
+            keep,
+        )
     with settings.use(**changes):
-        samples = load(captions, references, images=images, objects=objects, systems=systems)
-        return run(samples, metrics, resamples=bootstrap.RESAMPLES if intervals else 0, parts=parts)
+        return jobs.score(job, executor=executor)
+
+
+def load(
+    captions: Any,
+    references: Any = None,
+    *,
+    images: Any = None,
+    objects: Any = None,
+    regions: Any = None,
+    systems: Sequence[str] | None = None,
+) -> CaptionSet:
+    """Read captions, references and evidence as :func:`score` does, without scoring."""
+    names = None if systems is None else tuple(systems)
+    return ScoringJob(captions, references, images, objects, regions, names).read()
 
 
 def compare(table: ScoreTable, **options: Any) -> comparing.Comparison:
@@ -65,7 +103,8 @@ def explain(
     references: Sequence[str] = (),
     *,
     image: str | None = None,
-    objects: Sequence[str] | None = None,
+    objects: Any = None,
+    regions: Any = None,
     corpus: CaptionSet | None = None,
 ) -> Explanation:
     """Say why one caption gets its score from one metric.
@@ -74,18 +113,23 @@ def explain(
         metric: a name or spec.
         caption: the caption.
         references: its references.
-        image: its image, for metrics that look.
-        objects: labels of what is in the image.
+        image: its image, for metrics that look; objects and regions are found in it.
+        objects: labels of what is in the image, or a file of labels.
+        regions: a store of region features, or its path.
         corpus: the set whose statistics (document frequencies) apply; the sample alone if None.
     """
-    from captious.types import Sample
-
-    judge = registry.create(metric) if isinstance(metric, str) else metric
-    sample = Sample(
-        "0", caption, tuple(references), image, "", None if objects is None else tuple(objects)
+    given = objects
+    if isinstance(objects, Sequence) and not isinstance(objects, str):
+        given = objects if paths_in(objects) else [list(objects)]
+    job = ScoringJob(
+        [caption],
+        [list(references)],
+        None if image is None else [image],
+        given,
+        regions,
+        metrics=(metric,),
     )
-    context = judge.prepare(corpus if corpus is not None else CaptionSet.of([sample]))
-    return judge.explain(sample, context)
+    return explaining.explain(job.read(), metric, 0, corpus=corpus)
 
 
 def metrics() -> list[str]:

@@ -54,11 +54,25 @@ class Progress:
             filled = int(24 * min(1.0, self.done / self.total))
             left = (self.total - self.done) / rate if rate else 0.0
             line = f"{self.what} [{'#' * filled}{'.' * (24 - filled)}] {self.done:,}/{self.total:,}"
-            line += f"{self.unit and ' ' + self.unit} {rate:,.0f}/s, {left:,.0f} s left"
+            line += f"{self.unit and ' ' + self.unit} {rate:,.0f}/s"
+            # A first unit that waited for a model says nothing about the others.
+            if now - self._start > 5 * _PATIENCE or self.done >= self.total / 20:
+                line += f", {_span(left)} left"
         else:
             line = f"{self.what} {self.done:,}{self.unit and ' ' + self.unit} {rate:,.0f}/s"
         sys.stderr.write("\r\x1b[K" + line + (f" {note}" if note else ""))
         sys.stderr.flush()
+
+
+def _span(seconds: float) -> str:
+    """Say a time as people do.
+
+    >>> _span(42), _span(4000), _span(1143432)
+    ('42 s', '67 min', '318 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def track(items: Iterable[T], what: str, total: int | None = None, unit: str = "") -> Iterator[T]:

@@ -1,8 +1,10 @@
-"""Settings of a run: one frozen object, active for the length of a ``with`` block.
+"""Settings: where things lie and how fast to work; active inside a ``with`` block.
+
+Nothing here changes a number: what does is a parameter of a metric, evidence, or part of the job.
 
 Defaults come from the environment (``CAPTIOUS_CACHE``, ``CAPTIOUS_DEVICE``, ``CAPTIOUS_THREADS``;
 ``CAPTIOUS_EMBEDDING_MEMORY`` and ``CAPTIOUS_EMBEDDING_CACHE`` are read by
-:mod:`captious.models.embedding_cache`); scores never depend on these, only speed and places do.
+:mod:`captious.models.embedding_cache`).
 """
 
 from __future__ import annotations
@@ -15,13 +17,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from captious.errors import UsageError
+
 
 def _default_cache() -> Path:
     named = os.environ.get("CAPTIOUS_CACHE")
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "captious"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "captious"
+    except RuntimeError as error:
+        raise UsageError(
+            "this user has no home folder: say where the cache goes, with --cache FOLDER or the "
+            "environment variable CAPTIOUS_CACHE"
+        ) from error
 
 
 def _default_threads() -> int:
@@ -42,18 +52,20 @@ class Settings:
         device: ``auto`` picks cuda, then mps, then cpu.
         threads: upper bound for worker threads or processes.
         download: whether a missing asset may be fetched from its home.
-        seed: for bootstrap and every other draw.
         progress: whether progress bars may be shown.
-        regions: a region store that image-grounded metrics read, if the user named one.
     """
 
     cache_dir: Path = field(default_factory=_default_cache)
     device: str = field(default_factory=lambda: os.environ.get("CAPTIOUS_DEVICE", "auto"))
     threads: int = field(default_factory=_default_threads)
     download: bool = False
-    seed: int = 12345
     progress: bool = True
-    regions: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"a seed is a number from 0 on, not {self.seed}")
+        if self.threads < 1:
+            raise UsageError(f"threads are at least one, not {self.threads}")
 
 
 _active: ContextVar[Settings | None] = ContextVar("captious_settings", default=None)
@@ -77,11 +89,17 @@ def use(settings: Settings | None = None, **changes: Any) -> Iterator[Settings]:
 
 def torch_device() -> str:
     """Return the torch device that the active settings ask for."""
-    device = get().device
-    if device != "auto":
-        return device
     import torch
 
+    device = get().device
+    if device != "auto":
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise UsageError(
+                f"the device {device!r} is not available here; use cpu, cuda, mps or auto"
+            ) from error
+        return device
     if torch.cuda.is_available():
         return "cuda"
     if torch.backends.mps.is_available():

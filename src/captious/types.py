@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,79 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Labels:
+    """Object labels by image, one entry per object seen; an empty tuple: nothing was found."""
+
+    by_image: Mapping[str, tuple[str, ...]]
+    source: str = "given"
+
+
+class Regions(Protocol):
+    """Region features by image; :mod:`captious.evidence.regions` has the stores."""
+
+    @property
+    def dim(self) -> int:
+        """Length of a feature vector."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What the features are, in one short phrase: part of a metric's signature."""
+        ...
+
+    def __contains__(self, image: object) -> bool: ...
+
+    def __getitem__(self, image: str) -> Any: ...
+
+    def only(self, images: Iterable[str]) -> Regions:
+        """Return a small store of these images, which other processes can open."""
+        ...
+
+    def identity(self, image: str) -> str:
+        """Return what the features of an image come from: another content, another identity."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of the images of a caption set; metrics ask it and never fetch anything.
+
+    Attributes:
+        labels: objects by image.
+        regions: region features, one store per kind of feature.
+        photographs: pictures that were handed over in memory, as encoded bytes; all others are
+            files, and the image's name is their path.
+        digests: content of the photographs that pixels were read from, by image.
+    """
+
+    labels: Labels | None = None
+    regions: tuple[Regions, ...] = ()
+    photographs: Mapping[str, bytes] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, images: Iterable[str]) -> Evidence:
+        """Return the evidence of these images alone."""
+        names = list(dict.fromkeys(images))
+        labels = self.labels
+        if labels is not None:
+            held = {i: labels.by_image[i] for i in names if i in labels.by_image}
+            labels = Labels(held, labels.source)
+        return Evidence(
+            labels,
+            tuple(store.only(names) for store in self.regions),
+            {i: self.photographs[i] for i in names if i in self.photographs},
+            {i: self.digests[i] for i in names if i in self.digests},
+        )
+
+    def regions_like(self, source: str) -> Regions | None:
+        """Return the store of this kind of feature; the only store answers for every kind."""
+        for store in self.regions:
+            if store.source == source:
+                return store
+        return self.regions[0] if len(self.regions) == 1 else None
+
+
+@dataclass(frozen=True)
 class Sample:
     """One caption to be judged, with what is known of its image."""
 
@@ -51,22 +124,39 @@ class Sample:
     image: str | None = None
     system: str = ""
     objects: tuple[str, ...] | None = None
+    evidence: Evidence = field(default_factory=Evidence, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class WorkKey(Generic[T]):
+    """Names a product of a text pool (tokens, n-gram counts) whose type is ``T``."""
+
+    kind: str
+    parameters: tuple[Hashable, ...] = ()
 
 
 class TextPool:
-    """The distinct strings of a run; work on a string is done once and shared by all metrics."""
+    """The distinct strings of a chunk; work on a string is done once and shared by all metrics.
+
+    What was derived from the strings is working memory: it stays in this process and is forgotten
+    when the engine is done with the chunk.
+    """
 
     def __init__(self, strings: pa.Array | Sequence[str]) -> None:
         if not isinstance(strings, pa.Array):
             strings = pa.array(list(strings), type=pa.large_string())
         self._strings = strings
-        self._derived: dict[Any, Any] = {}
+        self._derived: dict[WorkKey[Any], Any] = {}
 
     def __len__(self) -> int:
         return len(self._strings)
 
     def __getitem__(self, index: int) -> str:
         return str(self._strings[int(index)].as_py())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Other processes get the strings, not what was derived from them."""
+        return {"_strings": self._strings, "_derived": {}}
 
     def chunks(self, size: int = 65536) -> Iterator[list[str]]:
         """Yield the strings in lists of bounded size (memory stays flat)."""
@@ -77,13 +167,21 @@ class TextPool:
         """Return all strings, or those at ``index``."""
         if index is None:
             return self._strings.to_pylist()
-        return self._strings.take(pa.array(np.asarray(index, dtype=np.int64))).to_pylist()
+        return self.take(index)._strings.to_pylist()
 
-    def derived(self, key: Any, build: Callable[[], T]) -> T:
-        """Return the product stored under ``key``, building it on first use."""
+    def take(self, index: npt.ArrayLike) -> TextPool:
+        """Return a pool of the strings at ``index``."""
+        return TextPool(self._strings.take(pa.array(np.asarray(index, dtype=np.int64))))
+
+    def derived(self, key: WorkKey[T], build: Callable[[], T]) -> T:
+        """Return the product named by ``key``, building it on first use."""
         if key not in self._derived:
             self._derived[key] = build()
         return self._derived[key]
+
+    def forget(self) -> None:
+        """Drop everything that was derived."""
+        self._derived.clear()
 
 
 @dataclass(frozen=True)
@@ -91,8 +189,8 @@ class CaptionSet:
     """Captions with their references, as columns; a slice shares the text pool.
 
     Row ``i`` has the caption ``pool[caption[i]]`` and the references
-    ``pool[r] for r in reference[offsets[i]:offsets[i + 1]]``. ``objects`` holds the labels of what
-    is in each image (None where unknown) and ``objects_from`` says who found them.
+    ``pool[r] for r in reference[offsets[i]:offsets[i + 1]]``. ``evidence`` holds what is known of
+    the images.
 
     Example:
         >>> s = CaptionSet.build(["a dog"], [["a dog runs", "one dog"]])
@@ -107,8 +205,7 @@ class CaptionSet:
     ids: npt.NDArray[np.object_]
     images: npt.NDArray[np.object_]
     systems: npt.NDArray[np.object_]
-    objects: npt.NDArray[np.object_] | None = None
-    objects_from: str = "given"
+    evidence: Evidence = field(default_factory=Evidence)
 
     @classmethod
     def build(
@@ -133,7 +230,7 @@ class CaptionSet:
         index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
         del flat
         pa.default_memory_pool().release_unused()  # else the scratch of coding stays with us
-        return cls(
+        made = cls(
             pool=TextPool(coded.dictionary),
             caption=index[:n],
             reference=index[n:],
@@ -141,16 +238,17 @@ class CaptionSet:
             ids=_objects(ids if ids is not None else [str(i) for i in range(n)]),
             images=_objects(images if images is not None else [None] * n),
             systems=_objects(systems if systems is not None else [""] * n),
-            objects=None
-            if objects is None
-            else _objects([None if o is None else tuple(o) for o in objects]),
         )
+        if objects is None:
+            return made
+        held = zip(made.image_keys.tolist(), objects, strict=True)
+        return made.with_labels({str(i): tuple(o) for i, o in held if o is not None})
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> CaptionSet:
         """Make a set from single samples."""
         rows = list(samples)
-        return cls.build(
+        made = cls.build(
             [s.caption for s in rows],
             [s.references for s in rows],
             ids=[s.id for s in rows],
@@ -158,6 +256,8 @@ class CaptionSet:
             systems=[s.system for s in rows],
             objects=[s.objects for s in rows] if any(s.objects is not None for s in rows) else None,
         )
+        known = next((s.evidence for s in rows if s.evidence != Evidence()), None)
+        return made if known is None else replace(made, evidence=known)
 
     def __len__(self) -> int:
         return len(self.caption)
@@ -177,7 +277,8 @@ class CaptionSet:
             references=tuple(self.pool.strings(refs)),
             image=self.images[i],
             system=self.systems[i],
-            objects=None if self.objects is None else self.objects[i],
+            objects=self.labels_of(i),
+            evidence=self.evidence,
         )
 
     def __iter__(self) -> Iterator[Sample]:
@@ -198,9 +299,65 @@ class CaptionSet:
             ids=self.ids[rows],
             images=self.images[rows],
             systems=self.systems[rows],
-            objects=None if self.objects is None else self.objects[rows],
-            objects_from=self.objects_from,
+            evidence=self.evidence,
         )
+
+    def compact(self) -> CaptionSet:
+        """Return the same rows with their own small pool and evidence, for other processes."""
+        used, place = np.unique(np.concatenate([self.caption, self.reference]), return_inverse=True)
+        number = place.astype(np.int32).reshape(-1)
+        return replace(
+            self,
+            pool=self.pool.take(used),
+            caption=number[: len(self)],
+            reference=number[len(self) :],
+            evidence=self.evidence.only(str(i) for i in self.image_keys),
+        )
+
+    def chunks(self, size: int) -> list[npt.NDArray[np.int64]]:
+        """Cut into groups of about ``size`` rows; the rows of one image stay together."""
+        if len(self) <= size:
+            return [np.arange(len(self))]
+        codes = self.image_codes
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        cuts, begin = [], 0
+        for start in starts.tolist():
+            if start - begin >= size:
+                cuts.append(start)
+                begin = start
+        return [np.sort(part) for part in np.split(order, cuts)]
+
+    def with_labels(
+        self, by_image: Mapping[str, tuple[str, ...]], source: str = "given"
+    ) -> CaptionSet:
+        """Return the same captions with these object labels."""
+        return replace(self, evidence=replace(self.evidence, labels=Labels(by_image, source)))
+
+    def without_labels(self) -> CaptionSet:
+        """Return the same captions with nothing known of the objects."""
+        return replace(self, evidence=replace(self.evidence, labels=None))
+
+    def labels_of(self, row: int) -> tuple[str, ...] | None:
+        """Return the object labels of a row's image, or None where nothing is known."""
+        labels = self.evidence.labels
+        return None if labels is None else labels.by_image.get(str(self.image_keys[row]))
+
+    @cached_property
+    def objects(self) -> list[tuple[str, ...] | None] | None:
+        """Object labels of every row; None where no labels were given at all."""
+        labels = self.evidence.labels
+        if labels is None:
+            return None
+        return [labels.by_image.get(str(image)) for image in self.image_keys]
+
+    def rows_by_image(self) -> dict[str, list[int]]:
+        """Return the rows of every image that is named, in the order of appearance."""
+        out: dict[str, list[int]] = {}
+        for row, image in enumerate(self.images):
+            if image is not None:
+                out.setdefault(str(image), []).append(row)
+        return out
 
     def captions(self) -> list[str]:
         """Return the caption of every row."""
@@ -226,6 +383,12 @@ class CaptionSet:
     def image_keys(self) -> npt.NDArray[np.object_]:
         """The image of every row; where none is named, the row's id stands for it."""
         return np.where(self.images == None, self.ids, self.images)  # noqa: E711
+
+    @cached_property
+    def image_codes(self) -> Ints:
+        """A number per row: rows of one image share it, and it grows with first appearance."""
+        seen: dict[str, int] = {}
+        return np.array([seen.setdefault(str(i), len(seen)) for i in self.image_keys], np.int64)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (| head): no complaint, and none at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as err:
+        place = f"{err.filename}: " if err.filename else ""
+        print(
+            f"captious: {place}{err.strerror or err}. Finished parts and old outputs are kept; "
+            "free some space, or name another place with --output or --cache",
+            file=sys.stderr,
+        )
+        return 2
+    except MemoryError:
+        print("captious: not enough memory; give fewer captions at once", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\ncaptious: interrupted; finished parts are kept", file=sys.stderr)
         return 128 + signal.SIGINT

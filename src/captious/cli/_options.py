@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from captious import settings
-from captious.engine import evidence
-from captious.io.load import load
+from captious.engine.job import ScoringJob
+from captious.errors import UsageError
+from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet
 
 
@@ -67,24 +69,46 @@ def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings
         "device": args.device,
         "threads": args.threads,
         "cache_dir": args.cache,
-        "seed": args.seed,
         "download": args.download or None,
         "progress": False if args.quiet else None,
-        "regions": getattr(args, "regions", None),
     }
     return settings.use(**{k: v for k, v in changes.items() if v is not None})
 
 
+def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> ScoringJob:
+    """Return the job that the data options describe."""
+    given: dict[str, Any] = {
+        "captions": list(args.captions),
+        "references": args.refs,
+        "images": args.images,
+        "objects": args.objects,
+        "regions": args.regions,
+        "systems": args.names,
+        "metrics": metrics,
+        "seed": seed(args),
+    }
+    return ScoringJob(**given | changes)
+
+
 def read(args: argparse.Namespace) -> CaptionSet:
     """Load what the data options name."""
-    samples = load(
-        list(args.captions),
-        args.refs,
-        images=args.images,
-        systems=args.names,
-        say=None if args.quiet else remark,
-    )
-    return evidence.labelled(samples, args.objects) if args.objects else samples
+    return job(args).read(say(args))
+
+
+def seed(args: argparse.Namespace) -> int:
+    """Return the seed that was given, or the usual one.
+
+    Raises:
+        UsageError: it is negative.
+    """
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"--seed takes a whole number from 0 on, not {args.seed}")
+    return SEED if args.seed is None else int(args.seed)
+
+
+def say(args: argparse.Namespace) -> Callable[[str], None] | None:
+    """Return who hears remarks: nobody with ``--quiet``."""
+    return None if args.quiet else remark
 
 
 def remark(text: str) -> None:

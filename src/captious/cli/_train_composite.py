@@ -29,9 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"score columns to learn from (default: {_PAPER})")  # fmt: skip
     parser.add_argument("--objective", choices=("classify", "rate", "rank"), default="classify",
                         help="human or machine; the rating; which is better")  # fmt: skip
+    parser.epilog = (
+        "The setting of Sharif et al. 2018: --others 0 --gamed 0 --stop-on all --accuracy 0.5 "
+        "--judgements flickr8k-expert --exclude flickr8k-expert composite. The shipped eval_* were "
+        "trained with three captions of other images and one gamed version per human caption, on "
+        "3,000 COCO images, and stopped by half of the photographs of flickr8k-expert."
+    )
     parser.add_argument("--judgements", metavar="SET",
                         help="judgement set (flickr8k-expert, ... or a file): half of its images "
                         "picks the epoch; rate and rank learn from the rest")  # fmt: skip
+    parser.add_argument("--stop-on", choices=("half", "all"), default="half",
+                        help="which images of --judgements pick the epoch: half, so that the other "
+                        "half can test the model, or all, as in the paper (classify only; default: "
+                        "half)")  # fmt: skip
+    parser.add_argument("--exclude", nargs="+", default=[], metavar="SET",
+                        help="leave out images one of whose captions stands in these judgement "
+                        "sets or caption files, as the paper does with its validation and test "
+                        "sets")  # fmt: skip
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where judgement sets lie")
     parser.add_argument("--regions", type=Path, metavar="STORE",
                         help="region features, for inputs that look at the image")  # fmt: skip
@@ -50,14 +64,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     draw = parser.add_argument_group("examples of the classifier, per image")
     draw.add_argument("--positives", type=int, default=3, help="human captions")
     draw.add_argument("--negatives", type=int, default=3, help="machine captions")
-    draw.add_argument("--others", type=int, default=3, help="human captions of other images")
-    draw.add_argument("--gamed", type=int, default=1, help="spoilt versions per human caption")
+    draw.add_argument(
+        "--others",
+        type=int,
+        default=3,
+        help="human captions of other images as negatives; the paper: 0",
+    )
+    draw.add_argument(
+        "--gamed",
+        type=int,
+        default=1,
+        help="spoilt versions per human caption as negatives; the paper: 0",
+    )
     draw.add_argument("--references", type=int, default=4, help="references per example")
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw, compute features, train, write."""
-    from captious import settings
     from captious.io import files
     from captious.learned import features, model_file
     from captious.training.composite import Options, fit
@@ -74,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         accuracy=args.accuracy,
         scale=args.scale,
         gamed=1.0 if args.objective != "classify" else 0.0,
-        seed=settings.get().seed,
+        seed=_options.seed(args),
     )
     inputs = features.parse_inputs(args.inputs)
     judged, learned = _judgements(args, inputs, options)
@@ -93,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
     if args.scale == "raw":
         divisors = [10.0 if i.metric.name in ("cider", "cider_d") else 1.0 for i in inputs]
     facts = {"name": args.output.name, "data": said, "judgements": args.judgements}
+    if args.judgements and args.objective == "classify":
+        facts["epoch picked by"] = f"tau-b with the mean ratings of {args.stop_on} of its images"
     done = fit(data, inputs, identities, options, judged, divisors, facts, report)
     done.model.facts["quality"] = done.best
     model_file.save(done.model, args.output)
@@ -112,7 +137,6 @@ def _examples(
     """Draw human and machine captions and compute their features."""
     import numpy as np
 
-    from captious import settings
     from captious.learned import features
     from captious.training import sampling
     from captious.training.composite import Data
@@ -120,18 +144,26 @@ def _examples(
     if args.human is None or args.refs is None:
         raise UsageError("a classifier learns from --human, --machine and --refs files")
     human, refs = _by_image(args.human), _by_image(args.refs)
+    known = _known_texts(args)
+    overlap = {i for some in (human, refs) for i, texts in some.items() if known & _forms(texts)}
+    if overlap:
+        human = {i: texts for i, texts in human.items() if i not in overlap}
+        _options.remark(f"{len(overlap):,} images share a caption with --exclude: left out")
+    if not human:
+        raise InputError("--exclude leaves no image to learn from")
     machine = {
         path.stem: {image: texts[0] for image, texts in _by_image(path).items()}
         for path in args.machine
     }
     how = sampling.Draw(args.positives, args.negatives, args.others, args.gamed, args.references)
-    drawn: Drawn = sampling.draw(human, machine, refs, how, settings.get().seed)
+    drawn: Drawn = sampling.draw(human, machine, refs, how, _options.seed(args))
     table = features.table(drawn.samples, inputs)
     table.require(inputs, "training examples")
     gamed = np.flatnonzero(drawn.partner >= 0)
     counts = {k: int((drawn.kinds == k).sum()) for k in dict.fromkeys(drawn.kinds.tolist())}
     said = {"examples": counts, "images": len(set(drawn.images.tolist())),
-            "captioners": sorted(machine), "references": how.references}  # fmt: skip
+            "captioners": sorted(machine), "references": how.references,
+            "images left out because a caption is in --exclude": len(overlap)}  # fmt: skip
     data = Data(
         table.values,
         drawn.labels.astype(np.float64),
@@ -141,6 +173,26 @@ def _examples(
         gamed,
     )
     return data, table.identities, said
+
+
+def _known_texts(args: argparse.Namespace) -> set[str]:
+    """Return all captions and references of what --exclude names, in comparable form."""
+    from captious.judgements import sets
+
+    out: set[str] = set()
+    for name in args.exclude:
+        if name in sets.names():
+            samples = sets.load_ratings(name, sets.data_root(args.data)).samples
+            out |= _forms([*samples.captions(), *(r for s in samples.references() for r in s)])
+        else:
+            out |= _forms([t for texts in _by_image(Path(name)).values() for t in texts])
+    return out
+
+
+def _forms(texts: list[str]) -> set[str]:
+    from captious.judgements.judgement_set import same_text
+
+    return {same_text(t) for t in texts}
 
 
 def _judgements(
@@ -180,6 +232,11 @@ def _judgements(
     images = np.unique(found.units.astype(str))
     order = np.random.default_rng(options.seed).permutation(len(images))
     first = np.isin(found.units[rows].astype(str), images[order[: len(images) // 2]])
+    if args.stop_on == "all":
+        if options.objective != "classify":
+            raise UsageError("--stop-on all leaves nothing to learn from: rate and rank learn from "
+                             "the other half of the judgements")  # fmt: skip
+        return Judged(table.values[rows], ratings), None
     if first.all() or not first.any():
         raise InputError(f"{args.judgements}: judgements of at least two images are wanted")
     stop = Judged(table.values[rows[first]], ratings[first])

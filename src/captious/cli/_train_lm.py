@@ -33,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the text and train."""
-    from captious import settings
     from captious.training import lm
 
     if args.captions:
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         epochs=args.epochs,
         rate=args.rate,
         hidden=args.hidden,
-        seed=0 if args.seed is None else settings.get().seed,
+        seed=0 if args.seed is None else args.seed,
     )
     lm.train(
         texts, held, args.output, recipe, say=lambda line: print(line, file=sys.stderr, flush=True)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from captious import settings
 from captious.cli import _options
 from captious.errors import InputError, UsageError
 
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     texts = _texts(args.texts)
     with _options.active(args):
         encoder = text_encoder.load(args.model, args.dtype)
-        seed = settings.get().seed
+        seed = _options.seed(args)
         rows = encoder_baselines.baselines(encoder, texts, args.pairs, seed)
         source = ", ".join(p.name for p in args.texts) + f" ({len(set(texts))} texts)"
         if args.out is not None:

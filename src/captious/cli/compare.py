@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
-from captious.cli.score import add_scoring, compute
-from captious.engine.compare import Comparison, compare
+from captious.cli.score import add_scoring
+from captious.engine.compare import compare
+from captious.engine.job import score
+from captious.engine.table import ScoreTable, join
 from captious.errors import UsageError
 from captious.io import files
-from captious.io.tables import grid
+from captious.io.tables import is_stored
+from captious.statistics.bootstrap import RESAMPLES
 
 
 def add_parser(subs: Any) -> None:
@@ -22,7 +23,8 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "compare",
         help="paired tests between two and more systems",
-        description="Score several systems on the same samples and test every pair: paired "
+        description="Score several systems on the same samples, or take stored tables "
+        "(`captious score ... -o scores.parquet`), and test every pair: paired "
         "bootstrap and paired approximate randomisation. The first file is the baseline. "
         "Superscripts name the systems that a value significantly beats.",
     )
@@ -51,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     if args.trials < 1:
         raise UsageError("--trials must be at least 1")
     with _options.active(args):
-        table = compute(args)
+        table = _table(args)
         result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
-    text = render(result, args.format)
+    text = result.render(args.format)
     if args.output is None:
         sys.stdout.write(text)
     else:
@@ -62,62 +64,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def render(result: Comparison, format: str) -> str:
-    """Return the comparison as text, markdown, latex or JSON."""
-    if format == "json":
-        whole = {
-            "baseline": result.systems[0],
-            "systems": {
-                s: {c: {"value": float(v), "low": v.low, "high": v.high} for c, v in values.items()}
-                for s, values in result.table.corpora.items()
-            },
-            "differences": [asdict(d) for d in result.differences],
-            "level": result.level,
-            "correction": result.correction,
-            "trials": result.trials,
-            "seed": result.seed,
-            "signatures": result.table.signatures,
-        }
-        return json.dumps(whole, indent=1) + "\n"
-    letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(result.systems)}
-    cells = [["metric", *(f"{letter[s]} {s}" for s in result.systems)]]
-    for column in result.table.values:
-        row = [column]
-        for system in result.systems:
-            beaten = "".join(sorted(letter[s] for s in result.beats(column, system)))
-            value = f"{result.table.corpora[system][column]:.4f}"
-            if format == "latex":
-                row.append(f"${value}^{{{beaten}}}$" if beaten else f"${value}$")
-            elif format == "markdown":
-                row.append(f"{value}<sup>{beaten}</sup>" if beaten else value)
-            else:
-                row.append(f"{value}{beaten and '^' + beaten}")
-        cells.append(row)
-    tests = [["metric", "pair", "difference", "95 % interval", "p boot", "p swap", "p corrected"]]
-    for d in result.differences:
-        if d.a != result.systems[0]:
-            continue
-        tests.append(
-            [
-                d.column,
-                f"{d.b} - {d.a}",
-                f"{d.difference:+.4f}",
-                f"[{d.low:+.4f}, {d.high:+.4f}]",
-                f"{d.p_bootstrap:.4f}",
-                f"{d.p_randomisation:.4f}",
-                f"{d.corrected:.4f}{'*' if d.significant else ''}",
-            ]
-        )
-    mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
-    said = [
-        f"baseline: {result.systems[0]}; a superscript letter = significantly better than that "
-        f"system (p < {result.level:g} after {result.correction} correction for "
-        f"{len(result.differences)} comparisons)",
-        f"p swap: paired approximate randomisation, p boot: paired bootstrap; {result.trials} "
-        f"trials each, by image, seed {result.seed}; p corrected is of p swap",
-    ]
-    said += [f"{c}: {s}" for c, s in result.table.signatures.items()]
-    return (
-        "\n\n".join([grid(cells, format), grid(tests, format), "\n".join(mark + s for s in said)])
-        + "\n"
-    )
+def _table(args: argparse.Namespace) -> ScoreTable:
+    """Return the stored tables that were named, or score the captions."""
+    stored = [path for path in args.captions if is_stored(path)]
+    if not stored:
+        resamples = 0 if args.no_intervals else RESAMPLES
+        return score(_options.job(args, args.metrics, resamples=resamples), say=_options.say(args))
+    if len(stored) < len(args.captions):
+        other = next(path for path in args.captions if path not in stored)
+        raise UsageError(f"{other} is not a stored table, {stored[0]} is: name one kind of file")
+    return join([ScoreTable.load(path) for path in stored], args.names or _stems(stored))
+
+
+def _stems(paths: list[Path]) -> list[str]:
+    return [path.name.split(".")[0] for path in paths]

@@ -12,11 +12,14 @@ from typing import Any
 
 from captious import demo, registry
 from captious.cli import _options
-from captious.cli.score import compute
+from captious.engine.evidence import detector_lacks
+from captious.engine.explain import explain
+from captious.engine.job import ScoringJob, score
 from captious.engine.table import ScoreTable
-from captious.errors import CaptiousError, MissingAsset, MissingExtra, UsageError
+from captious.errors import CaptiousError, UsageError
 from captious.io import tables
 from captious.metrics.base import Metric, Need
+from captious.statistics.bootstrap import RESAMPLES
 from captious.types import CaptionSet
 
 _TELLING = ("meteor", "spice", "cider_d", "rouge_l", "bleu")
@@ -33,11 +36,6 @@ class Choice:
     metrics: list[Metric]
     skipped: dict[str, str]
 
-    @property
-    def looks(self) -> bool:
-        """Whether a chosen metric wants object labels."""
-        return any(Need.IMAGE_OBJECTS in m.needs for m in self.metrics)
-
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
@@ -50,7 +48,7 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--output", "-o", type=Path, default=Path("demo-out"), metavar="DIR",
-        help="folder for scores.json and the detected objects (default: %(default)s)",
+        help="folder for scores.json (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--metrics", "-m", default=None, metavar="LIST",
@@ -69,13 +67,16 @@ def run(args: argparse.Namespace) -> int:
             _options.remark(f"without {name}: {why}")
         if not choice.metrics:
             raise CaptiousError("nothing can be scored; see above for what is missing")
-        wanted = argparse.Namespace(**vars(args))
-        wanted.captions, wanted.refs = [demo.captions_file()], [demo.references_file()]
-        wanted.images, wanted.regions, wanted.names = demo.folder() / "photos", None, None
-        wanted.objects = [_detect(args.output)] if choice.looks else None
-        wanted.metrics = ",".join(registry.text_form(m) for m in choice.metrics)
-        table = compute(wanted)
-        told = _explained(choice.metrics, _options.read(wanted))
+        job = ScoringJob(
+            demo.captions_file(),
+            demo.references_file(),
+            demo.folder() / "photos",
+            metrics=tuple(choice.metrics),
+            resamples=0 if args.no_intervals else RESAMPLES,
+            seed=_options.seed(args),
+        )
+        table = score(job)
+        told = _explained(choice.metrics, table.samples)
     sys.stdout.write(f"{_corpus(table)}\n\n{told}")
     written = args.output / "scores.json"
     args.output.mkdir(parents=True, exist_ok=True)
@@ -90,7 +91,7 @@ def choose(wanted: str | None = None) -> Choice:
     names = wanted if wanted is not None else ",".join(registry.names())
     runs, skipped = [], {}
     made = [metric for metric, _ in registry.create_many(names)]
-    blind = _detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []
+    blind = detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []
     for metric in made:
         lacking: list[CaptiousError] = metric.missing()
         if Need.IMAGE_OBJECTS in metric.needs:
@@ -100,26 +101,6 @@ def choose(wanted: str | None = None) -> Choice:
         else:
             runs.append(metric)
     return Choice(runs, skipped)
-
-
-def _detector_lacks() -> list[CaptiousError]:
-    from captious.evidence.detect import load_detector
-
-    try:
-        load_detector()
-    except (MissingAsset, MissingExtra) as err:
-        return [err]
-    return []
-
-
-def _detect(output: Path) -> Path:
-    """Detect the objects of the photographs; a second run finds them done."""
-    from captious.evidence.detect import load_detector
-    from captious.evidence.detect_run import detect_images
-
-    output.mkdir(parents=True, exist_ok=True)
-    photographs = [(p.name, p) for p in demo.photographs()]
-    return detect_images(photographs, load_detector(), output / "objects.parquet").out
 
 
 def _corpus(table: ScoreTable) -> str:
@@ -139,10 +120,11 @@ def _corpus(table: ScoreTable) -> str:
 
 def _explained(metrics: list[Metric], samples: CaptionSet) -> str:
     """Say how one caption got its score, by the first metric that can."""
-    sample = next(s for s in samples if s.id == _SHOWN)
+    row = samples.ids.tolist().index(_SHOWN)
+    sample = samples[row]
     for metric in sorted(metrics, key=_telling):
         try:
-            said = metric.explain(sample, metric.prepare(samples))
+            said = explain(samples, metric, row)
         except UsageError:  # the contract's answer of a metric without explanation
             continue
         head = f'Why {metric.name} gives this to "{sample.caption}" ({sample.system}):'

@@ -10,11 +10,11 @@ from typing import Any
 
 from captious import registry
 from captious.cli import _options
-from captious.engine import evidence
-from captious.engine.plan import steps_for
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.engine.explain import explain
+from captious.engine.job import ScoringJob
+from captious.errors import InputError, UsageError
 from captious.io import files
-from captious.io.load import load
+from captious.metrics.base import Metric
 from captious.types import CaptionSet
 
 
@@ -30,7 +30,13 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
     parser.add_argument("--system", help="its system, where the file holds several")
-    parser.add_argument("--caption", "-c", metavar="TEXT", help="explain this text instead")
+    parser.add_argument(
+        "--caption",
+        "-c",
+        action="append",
+        metavar="TEXT",
+        help="explain this text instead; several texts of one image are shown side by side",
+    )
     parser.add_argument(
         "--reference",
         "-R",
@@ -60,48 +66,63 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and args.output.suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"{args.output}: pictures are written as .svg or .png")
     metric = registry.create(args.metric)
-    missing = metric.missing()
-    if missing:
-        raise CaptiousError("\n".join(map(str, missing)))
     with _options.active(args):
-        samples, row = _chosen(args)
-        samples = evidence.completed(samples, steps_for([metric]))
-        found = metric.explain(samples[row], metric.prepare(samples))
+        job = _job(args, metric)
+        job.check()
+        samples = job.read(_options.say(args))
+        found = [explain(samples, metric, row) for row in _rows(args, samples)]
     if args.output is not None:
-        if found.svg is None:
+        from captious.report.side_by_side import joined
+
+        drawn = [one.svg for one in found if one.svg is not None]
+        if len(drawn) < len(found):
             raise UsageError(f"{metric.name} explains this caption in words only, not as a picture")
         if args.output.suffix.lower() == ".png":
             from captious.report.raster import save_png
 
-            save_png(found.svg, args.output)
+            save_png(joined(drawn), args.output)
         else:
             with files.replacing(args.output) as file:
-                file.write(found.svg)
+                file.write(joined(drawn))
         _options.remark(f"wrote {args.output}")
     if args.format == "json":
-        sys.stdout.write(json.dumps(found.data, indent=1, ensure_ascii=False) + "\n")
+        told = found[0].data if len(found) == 1 else [one.data for one in found]
+        sys.stdout.write(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    elif len(found) == 1:
+        sys.stdout.write(found[0].text + "\n")
     else:
-        sys.stdout.write(found.text + "\n")
+        parts = zip(args.caption, found, strict=True)
+        sys.stdout.write("\n\n".join(f"{text}\n{one.text}" for text, one in parts) + "\n")
     return 0
 
 
-def _chosen(args: argparse.Namespace) -> tuple[CaptionSet, int]:
+def _job(args: argparse.Namespace, metric: Metric) -> ScoringJob:
+    """Return the job that holds the captions to explain."""
+    if args.caption is None:
+        if not args.captions or args.id is None:
+            raise UsageError("name a caption file and --id, or give --caption TEXT")
+        return _options.job(args, (metric,))
+    if args.captions:
+        raise UsageError("give a caption file with --id, or --caption TEXT, not both")
+    count = len(args.caption)
+    return _options.job(
+        args,
+        (metric,),
+        captions=list(args.caption),
+        references=[args.reference] * count,
+        images=None if args.image is None else [args.image] * count,
+    )
+
+
+def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
+    """Return the rows to explain."""
     if args.caption is not None:
-        if args.captions:
-            raise UsageError("give a caption file with --id, or --caption TEXT, not both")
-        images = None if args.image is None else [args.image]
-        return load([args.caption], [args.reference], images=images), 0
-    if not args.captions or args.id is None:
-        raise UsageError("name a caption file and --id, or give --caption TEXT")
-    samples = _options.read(args)
-    hits = [
-        i
-        for i, (name, system) in enumerate(zip(samples.ids, samples.systems, strict=True))
-        if name == args.id and args.system in (None, system)
-    ]
-    if not hits:
-        raise InputError(
-            f"{args.captions[0]}: no caption has the id {args.id!r}"
-            + (f" and the system {args.system!r}" if args.system else "")
-        )
-    return samples, hits[0]
+        return list(range(len(samples)))
+    named = zip(samples.ids, samples.systems, strict=True)
+    for row, (name, system) in enumerate(named):
+        if name == args.id and args.system in (None, system):
+            return [row]
+    raise InputError(
+        f"{args.captions[0]}: no caption has the id {args.id!r}"
+        + (f" and the system {args.system!r}" if args.system else "")
+    )

@@ -56,6 +56,18 @@ def add_parser(subs: Any) -> None:
     group.add_argument(
         "--keep-own", action="store_true", help="keep captions that are their own reference"
     )
+    group.add_argument(
+        "--part", metavar="NAME", help="one part of the set only, e.g. coco of composite"
+    )
+    group.add_argument(
+        "--systems", choices=["human", "machine"], help="captions of people or captioners only"
+    )
+    group.add_argument(
+        "--joined",
+        action="store_true",
+        default=None,
+        help="join the references of a caption into one text",
+    )
     add_places(parser)
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
     parser.add_argument(
@@ -75,6 +87,15 @@ def add_parser(subs: Any) -> None:
         action="store_true",
         help="agreement by caption length and by how far judges agree; "
         "correlation between the metrics",
+    )
+    parser.add_argument(
+        "--disagreements",
+        type=int,
+        nargs="?",
+        const=3,
+        metavar="N",
+        help="show N captions of each kind of disagreement with people: photograph, caption, human "
+        "score, the metric's group and value (default: 3)",
     )
     parser.add_argument(
         "--picture",
@@ -100,9 +121,11 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--objects",
-        type=Path,
-        metavar="FILE",
-        help="object labels of the images, for label metrics",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="object labels of the images, for label metrics; several files are united; `gold` are "
+        "the labels that the set brings, `detector` looks at the photographs",
     )
     parser.add_argument(
         "--regions",
@@ -133,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
     with _options.active(args):
-        scorer = Scorer(args.metrics or None, store=not args.no_store)
+        scorer = Scorer(args.metrics or None, store=not args.no_store, regions=args.regions)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
         if name is None:
@@ -146,14 +169,19 @@ def run(args: argparse.Namespace) -> int:
             seed=args.draw_seed,
             drop_own=False if args.keep_own else None,
             drop_equal=args.drop_equal,
+            part=args.part,
+            systems=args.systems,
+            joined=args.joined,
         )
-        found = evaluate(judged, protocol, scorer, resamples=args.trials)
+        found = evaluate(judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args))
         tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
         text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
         if args.diagnose and args.format in ("text", "markdown"):
             from captious.meta import diagnostics
 
             text += "\n" + diagnostics.render(found, args.format)
+        if args.disagreements is not None:
+            text = _with_disagreements(text, found, args)
         if args.picture:
             from captious.meta import pictures
 
@@ -167,12 +195,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _with_disagreements(text: str, found: Any, args: argparse.Namespace) -> str:
+    """Add examples of every metric to the rendered table."""
+    import json
+
+    from captious.meta import disagreements
+
+    if args.disagreements < 1:
+        raise UsageError("--disagreements takes the number of examples of each kind, 1 or more")
+    shown = [e for m in found.scores for e in disagreements.examples(found, m, args.disagreements)]
+    if args.format == "json":
+        whole = json.loads(text) | {"disagreements": disagreements.to_json(shown)}
+        return json.dumps(whole, indent=1) + "\n"
+    if args.format == "csv":
+        raise UsageError("--disagreements is written as text, markdown or JSON, not as CSV")
+    return text + "\n" + disagreements.render(shown, args.format)
+
+
 def judgements(args: argparse.Namespace) -> Any:
     """Load the judgement set that the options name, with object labels if given."""
-    from captious.judgements import sets
+    from captious.judgements import labels, sets
     from captious.judgements.judgement_set import JudgementSet
     from captious.judgements.sets import user_files
-    from captious.papers.reproduce import labelled
 
     path = Path(args.judged)
     if args.judged not in sets.names() and (path.suffix or path.exists()):
@@ -186,4 +230,4 @@ def judgements(args: argparse.Namespace) -> Any:
                 "`captious reproduce bert_tbr table1` correlates them with the judgements"
             )
         judged = found
-    return labelled(judged, args.objects, replacing=True)
+    return labels.labelled(judged, labels.parse(args.objects))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from captious import settings
 from captious.cli import _options
 from captious.types import CaptionSet
 
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     with _options.active(args):
         samples = _fair(_options.read(args))
-        seed = settings.get().seed
+        seed = _options.seed(args)
         if len(samples) > args.limit:
             picked = np.random.default_rng(seed).choice(len(samples), args.limit, replace=False)
             samples = samples.take(np.sort(picked))

@@ -18,21 +18,54 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "reproduce",
-        help="tables of the papers, printed beside recomputed",
+        help="tables and figures of the papers, printed beside recomputed",
         description="Recompute a table or figure of one of the five papers. Examples: captious "
-        "reproduce tiger table1; captious reproduce all -o docs/results.md. Without names, the "
-        "tables and figures are listed.",
+        "reproduce tiger (lists its tables and figures and what each needs); captious reproduce "
+        "tiger table1; captious reproduce tiger all; captious reproduce all -o docs/results.md.",
     )
     parser.add_argument(
         "paper",
         nargs="?",
         metavar="PAPER",
-        help="tiger, composite, bert_tbr, vilbertscore, vifidel, or all",
+        help="tiger, composite, bert_tbr, vilbertscore, vifidel, beyond, or all; without a TABLE "
+        "its tables and figures are listed",
     )
-    parser.add_argument("table", nargs="?", metavar="TABLE", help="e.g. table1, figure5")
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="e.g. table1, figure5, or all")
     add_places(parser)
     parser.add_argument(
         "--only", action="store_true", help="the paper's rows only, no other metrics of captious"
+    )
+    parser.add_argument(
+        "--profile",
+        choices=["paper", "release", "clean"],
+        help="profile of BERT-TBR's own rows (default: paper)",
+    )
+    parser.add_argument(
+        "--metrics",
+        "-m",
+        nargs="+",
+        default=[],
+        metavar="METRIC",
+        help="metrics of a figure that takes any (default: all that can run)",
+    )
+    parser.add_argument(
+        "--vectors",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="further word vectors, for `reproduce vifidel vectors`",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=300,
+        metavar="N",
+        help="replaced words of each kind, for `reproduce tiger figure7` (default: 300)",
+    )
+    parser.add_argument(
+        "--wordnet",
+        action="store_true",
+        help="add WordNet synonyms (of METEOR's tables) to the words of that figure",
     )
     parser.add_argument(
         "--trials",
@@ -56,7 +89,7 @@ def add_parser(subs: Any) -> None:
         "e.g. vilbertscore@flickr8k-cf",
     )
     parser.add_argument("--format", "-f", choices=["text", "markdown"], default=None)
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves of a figure")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw a figure")
     parser.add_argument(
         "--output",
         "-o",
@@ -69,26 +102,43 @@ def add_parser(subs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute and write."""
-    from captious.judgements import sets
-    from captious.papers import reproduce
-    from captious.papers.analyses import ANALYSES
-    from captious.papers.paper_tables import TABLES
+    """List, or compute and write."""
+    import os
 
-    known = sorted({(t.paper, t.name) for t in TABLES} | set(ANALYSES))
-    if args.paper is None:
-        sys.stdout.write("".join(f"captious reproduce {p} {t}\n" for p, t in known))
-        sys.stdout.write("captious reproduce all\n")
+    from captious.judgements import labels, sets
+    from captious.papers import catalogue, reproduce
+
+    if args.paper is None or (args.table is None and args.paper != "all"):
+        papers = list(catalogue.PAPERS) if args.paper is None else [args.paper]
+        for paper in papers:
+            catalogue.of_paper(paper)  # a wrong name is told before a missing folder
+        known = args.data or os.environ.get("CAPTIOUS_DATA")
+        root = sets.data_root(args.data) if known else None
+        sys.stdout.write(catalogue.listing(papers, root))
+        if root is None:
+            _options.remark("no data folder is named (--data FOLDER): all files count as missing")
         return 0
     format = args.format or ("markdown" if args.output else "text")
+    if args.paper != "all":
+        chosen = (
+            [i for i in catalogue.of_paper(args.paper) if i.runs]
+            if args.table == "all"
+            else [catalogue.find(args.paper, args.table)]
+        )
     with _options.active(args):
         bench = reproduce.Bench(
             sets.data_root(args.data),
-            args.objects,
+            labels.parse(args.objects),
             extras=not args.only,
             resamples=args.trials if args.paper == "all" else 0,
             store=not args.no_store,
             skip=_skipped(args.skip),
+            regions=args.regions,
+            profile=args.profile or "",
+            metrics=tuple(args.metrics),
+            pairs=args.pairs,
+            wordnet=args.wordnet,
+            vectors=tuple(args.vectors),
         )
         if args.paper == "all":
             from captious.papers import results_page
@@ -102,23 +152,20 @@ def run(args: argparse.Namespace) -> int:
                 settings.get().threads if args.jobs is None else args.jobs,
             )
             return 0
-        wanted = [(p, t) for p, t in known if p == args.paper and args.table in (None, t)]
-        if not wanted:
-            reproduce.find(args.paper, args.table or "")  # raises, with what there is
         parts = []
-        for paper, name in wanted:
-            if (paper, name) in ANALYSES:
-                found = ANALYSES[paper, name](bench)
-                parts.append(found.render(format))
-                if args.picture and found.lines:
-                    from captious.meta import pictures
-
-                    pictures.curves(found.lines, found.at, args.picture, *found.axes)
-            else:
-                filled = reproduce.fill(reproduce.find(paper, name), bench)
+        drawn = False
+        for item in chosen:
+            if item.table is not None:
+                filled = reproduce.fill(item.table, bench)
                 parts.append(reproduce.render(filled, format))
-        if args.picture and not args.picture.exists():
-            raise UsageError(f"{args.paper} {args.table or ''} has no curves to draw")
+            elif item.analysis is not None:
+                found = item.analysis(bench)
+                parts.append(found.render(format))
+                if args.picture and found.drawable:
+                    found.draw(args.picture)
+                    drawn = True
+        if args.picture and not drawn:
+            raise UsageError(f"{args.paper} {args.table} has nothing to draw")
     text = "\n".join(parts)
     if args.output is None:
         sys.stdout.write(text)

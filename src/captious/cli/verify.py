@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from captious import assets
 from captious.cli import _options
-from captious.cli.score import compute
+from captious.engine.job import INLINE, ScoringJob, score
+from captious.engine.table import ScoreTable
 from captious.errors import InputError, VerifyError
-from captious.io import files, tables
 
 
 def add_parser(subs: Any) -> None:
@@ -32,30 +31,10 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and report; 0 = everything holds."""
-    stored, captions = _read(args.result)
-    done = stored.get("run")
-    if not done or not done.get("captions"):
-        raise InputError(
-            f"{args.result}: the result does not say which files it was made from; only results "
-            "of `captious score FILE ... -o RESULT` can be verified"
-        )
-    inputs = {
-        k: [_found(f, args.result, k) for f in done[k]] for k in ("captions", "refs", "objects")
-    }
-    again = argparse.Namespace(
-        **inputs | {k: v or None for k, v in inputs.items() if k != "captions"},
-        images=done["images"] and Path(done["images"]),
-        regions=done.get("regions") and Path(done["regions"]),
-        names=done["names"],
-        metrics=",".join(done["metrics"]),
-        no_intervals=not done["resamples"],
-        **{k: getattr(args, k) for k in ("device", "threads", "cache", "download", "quiet")},
-        seed=done["seed"],
-    )
-    with _options.active(again):
-        table = compute(again)
-    fresh = tables.to_json(table)
-    problems = _differences(stored, captions, fresh, args.tolerance)
+    stored = ScoreTable.load(args.result)
+    with _options.active(args):
+        fresh = score(job_of(stored, args.result), say=_options.say(args))
+    problems = differences(stored, fresh, args.tolerance)
     if problems:
         raise VerifyError(
             f"{args.result} does not hold: {len(problems)} differences\n"
@@ -63,78 +42,71 @@ def run(args: argparse.Namespace) -> int:
             + (f"\n  ... and {len(problems) - 20} more" if len(problems) > 20 else "")
         )
     sys.stdout.write(
-        f"{args.result}: holds ({len(captions)} captions, "
-        f"{len(stored['signatures'])} columns, tolerance {args.tolerance:g})\n"
+        f"{args.result}: holds ({len(stored):,} captions, {len(stored.signatures)} columns, "
+        f"tolerance {args.tolerance:g})\n"
     )
     return 0
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    kind = files.suffix(path)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
-        stored = json.loads((table.schema.metadata or {}).get(b"captious", b"{}"))
-        return stored, table.drop_columns(["image"]).to_pylist()
-    if kind == "jsonl":
-        first, *rest = files.read_text(path).strip().split("\n")
-        return json.loads(first), [json.loads(line) for line in rest]
-    stored = files.read_json(path)
-    if not isinstance(stored, dict) or "signatures" not in stored:
-        raise InputError(f"{path}: this is not a result of captious score")
-    return stored, stored.get("captions", [])
+def job_of(stored: ScoreTable, path: Path) -> ScoringJob:
+    """Return the job of a stored table; data that were handed over in Python are in the table."""
+    try:
+        job = ScoringJob.from_json(stored.job, beside=path.parent)
+    except InputError as err:
+        changed = [p for p in err.problems if "sha256" in p]
+        raise (VerifyError("\n".join(changed)) if changed else err) from err
+    if INLINE not in (job.captions, job.references, job.images, job.objects):
+        return job
+    samples = stored.samples
+    if job.objects is None:  # what was detected is detected again
+        samples = replace(samples, evidence=replace(samples.evidence, labels=None))
+    return replace(job, captions=samples, references=None, images=None, objects=None, systems=None)
 
 
-def _found(entry: dict[str, str], result: Path, what: str) -> Path:
-    for place in (
-        Path(entry["path"]),
-        result.parent / entry["path"],
-        result.parent / Path(entry["path"]).name,
-    ):
-        if place.is_file():
-            if assets.digest(place) != entry["sha256"]:
-                raise VerifyError(
-                    f"{place} ({what}) is not the file the result was made from: "
-                    "its sha256 has changed"
-                )
-            return place
-    raise InputError(f"{result}: its {what} file {entry['path']} is not here any more")
-
-
-def _differences(
-    stored: dict[str, Any], captions: list[dict[str, Any]], fresh: dict[str, Any], tolerance: float
-) -> list[str]:
+def differences(stored: ScoreTable, fresh: ScoreTable, tolerance: float) -> list[str]:
+    """Return every signature and number that is not what it was."""
     out = []
-    for column, text in stored["signatures"].items():
-        now = fresh["signatures"].get(column)
-        if now != text:
+    for column, text in stored.signatures.items():
+        now = fresh.signatures.get(column)
+        if now is None or not same_signature(text, now):
             out.append(f"{column}: the signature was {text}, is now {now}")
-    for part in ("corpus", "systems"):
-        for name, old in _leaves(stored.get(part, {})):
-            new = dict(_leaves(fresh.get(part, {}))).get(name)
-            if not _same(old, new, tolerance):
-                out.append(f"{part} {name}: was {old}, is now {new}")
-    columns = list(stored["signatures"])
-    for old, new in zip(captions, fresh["captions"], strict=False):
+    for system, values in stored.corpora.items():
+        for column, old in values.items():
+            new = fresh.corpora.get(system, {}).get(column)
+            for what in ("", "low", "high"):
+                a = getattr(old, what) if what else float(old)
+                b = None if new is None else getattr(new, what) if what else float(new)
+                if not _same(a, b, tolerance):
+                    out.append(f"{system} {column} {what}: was {a}, is now {b}".strip())
+    if len(stored) != len(fresh):
+        return [*out, f"{len(stored)} captions were stored, {len(fresh)} are scored now"]
+    for column, then in stored.values.items():
+        if column not in fresh.values:
+            continue
+        both = zip(stored.ids, then.tolist(), fresh.values[column].tolist(), strict=True)
         out += [
-            f"caption {old['id']}, {c}: was {old.get(c)}, is now {new[c]}"
-            for c in columns
-            if not _same(old.get(c), new[c], tolerance)
+            f"caption {name}, {column}: was {a}, is now {b}"
+            for name, a, b in both
+            if not _same(a, b, tolerance)
         ]
-    if len(captions) != len(fresh["captions"]):
-        out.append(f"{len(captions)} captions were stored, {len(fresh['captions'])} are scored now")
     return out
 
 
-def _leaves(tree: Any, name: str = "") -> list[tuple[str, Any]]:
-    if not isinstance(tree, dict):
-        return [(name, tree)]
-    return [leaf for k, v in tree.items() for leaf in _leaves(v, f"{name} {k}".strip())]
+_RESPELT = {"tok": "tokenizer", "stop": "stop_words", "encoder": "model", "weights_of": "model"}
 
 
-def _same(a: Any, b: Any, tolerance: float) -> bool:
-    a = None if isinstance(a, float) and math.isnan(a) else a
-    if a is None or b is None:
-        return a is b
+def same_signature(a: str, b: str) -> bool:
+    """Tell whether two signatures say the same, in whatever order and spelling."""
+    return _parts(a) == _parts(b)
+
+
+def _parts(text: str) -> dict[str, str]:
+    name, *rest = text.split("|")
+    parts = dict(part.partition(":")[::2] for part in rest)
+    return {"": name} | {_RESPELT.get(k, k): v for k, v in parts.items() if v != "none"}
+
+
+def _same(a: float, b: float | None, tolerance: float) -> bool:
+    if b is None or math.isnan(a) or math.isnan(b):
+        return b is not None and math.isnan(a) and math.isnan(b)
     return abs(a - b) <= tolerance * max(1.0, abs(a))

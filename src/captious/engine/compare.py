@@ -7,16 +7,17 @@ for the number of comparisons shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from captious import settings
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
+from captious.io.tables import grid
 from captious.statistics import bootstrap, corrections
 from captious.types import Floats
 
@@ -61,6 +62,78 @@ class Comparison:
                     out.append(d.b)
         return out
 
+    def render(self, format: str = "text") -> str:
+        """Return the comparison as text, markdown, latex or JSON."""
+        if format == "json":
+            whole = {
+                "baseline": self.systems[0],
+                "systems": {
+                    s: {
+                        c: {"value": float(v), "low": v.low, "high": v.high}
+                        for c, v in held.items()
+                    }
+                    for s, held in self.table.corpora.items()
+                },
+                "differences": [asdict(d) for d in self.differences],
+                "level": self.level,
+                "correction": self.correction,
+                "trials": self.trials,
+                "seed": self.seed,
+                "signatures": self.table.signatures,
+            }
+            return json.dumps(whole, indent=1) + "\n"
+        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        cells = [["metric", *(f"{letter[s]} {s}" for s in self.systems)]]
+        for column in self.table.values:
+            row = [column]
+            for system in self.systems:
+                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                value = f"{self.table.corpora[system][column]:.4f}"
+                if format == "latex":
+                    row.append(f"${value}^{{{beaten}}}$" if beaten else f"${value}$")
+                elif format == "markdown":
+                    row.append(f"{value}<sup>{beaten}</sup>" if beaten else value)
+                else:
+                    row.append(f"{value}{beaten and '^' + beaten}")
+            cells.append(row)
+        head = "metric;pair;difference;95 % interval;p boot;p swap;p corrected"
+        tests = [head.split(";")]
+        for d in self.differences:
+            if d.a != self.systems[0]:
+                continue
+            tests.append(
+                [
+                    d.column,
+                    f"{d.b} - {d.a}",
+                    f"{d.difference:+.4f}",
+                    f"[{d.low:+.4f}, {d.high:+.4f}]",
+                    f"{d.p_bootstrap:.4f}",
+                    f"{d.p_randomisation:.4f}",
+                    f"{d.corrected:.4f}{'*' if d.significant else ''}",
+                ]
+            )
+        mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
+        said = [
+            f"baseline: {self.systems[0]}; a superscript letter = significantly better than that "
+            f"system (p < {self.level:g} after {self.correction} correction for "
+            f"{len(self.differences)} comparisons)",
+            f"p swap: paired approximate randomisation, p boot: paired bootstrap; {self.trials} "
+            f"trials each, by image, seed {self.seed}; p corrected is of p swap",
+        ]
+        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
+        remarks = "\n".join(mark + line for line in said)
+        return f"{grid(cells, format)}\n\n{grid(tests, format)}\n\n{remarks}\n"
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __repr__(self) -> str:
+        real = sum(d.significant for d in self.differences)
+        return (
+            f"<Comparison of {', '.join(self.systems)}: {real} of {len(self.differences)} "
+            f"differences are significant>"
+        )
+
 
 def compare(
     table: ScoreTable, *, trials: int = 1000, level: float = 0.05, correction: str = "holm"
@@ -81,7 +154,7 @@ def compare(
     order = _aligned(table, systems)
     images = table.images[order[systems[0]]].astype(str)
     keys, groups = np.unique(images, return_inverse=True)
-    seed = settings.get().seed
+    seed = table.seed
     found: list[dict[str, Any]] = []
     draws = list(bootstrap.draws(len(keys), trials, seed)) if trials * len(keys) < 5e7 else None
     for step, rows in zip(table.steps, table.blocks, strict=True):

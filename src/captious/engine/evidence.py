@@ -1,19 +1,63 @@
-"""Fill in what is known of the images: labels from files, or from the detector."""
+"""Fill in what is known of the images before any metric runs: labels, regions, photographs."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import logging
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from captious import assets
-from captious.engine.plan import Step
-from captious.errors import InputError
-from captious.types import CaptionSet, Need
+from captious.errors import CaptiousError, InputError, MissingAsset, MissingExtra
+from captious.metrics.base import Metric
+from captious.types import CaptionSet, Labels, Need, Regions
+
+log = logging.getLogger("captious")
+
+NOT_READ = ("", "blank", "pixels")
+"""Kinds of region features that nothing is extracted for."""
+
+
+def given(samples: CaptionSet, objects: Sequence[Path] = (), regions: Any = None) -> CaptionSet:
+    """Return the samples with the labels and the region features that the user named.
+
+    Args:
+        samples: the captions.
+        objects: annotation or detection files; several sources are joined.
+        regions: path of a region store, or a store.
+
+    Raises:
+        InputError: no image of the samples is in the files.
+    """
+    if objects:
+        samples = labelled(samples, objects)
+    if regions is not None:
+        store = region_handle(regions)
+        images = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None]
+        if images and not any(image in store for image in images):
+            shown = ", ".join(map(repr, images[:3]))
+            raise InputError(
+                f"{regions}: holds no region features of any image of the captions; images are "
+                f"called {shown} in the captions"
+            )
+        samples = replace(samples, evidence=replace(samples.evidence, regions=(store,)))
+    return samples
+
+
+def region_handle(regions: Any) -> Regions:
+    """Return a handle of region features: by path, or around a store in memory."""
+    from captious.evidence.handles import GivenRegions, MemoryHandle
+
+    if isinstance(regions, str | os.PathLike):
+        handle = GivenRegions(os.fspath(regions))
+        handle.store  # noqa: B018 - a store that cannot be opened is reported now
+        return handle
+    if hasattr(regions, "identity") and hasattr(regions, "only"):
+        return regions
+    return MemoryHandle(regions)
 
 
 def labelled(samples: CaptionSet, paths: Sequence[Path]) -> CaptionSet:
@@ -24,42 +68,136 @@ def labelled(samples: CaptionSet, paths: Sequence[Path]) -> CaptionSet:
     """
     from captious.evidence.objects import ObjectStore
 
-    store = ObjectStore.read(*paths)
-    keys = samples.image_keys.astype(str).tolist()
-    found = np.empty(len(samples), dtype=object)
-    known = {key: store.labels(key) for key in dict.fromkeys(keys)}
-    found[:] = [known[key] for key in keys]
-    if all(labels is None for labels in known.values()):
+    return with_store(samples, ObjectStore.read(*paths))
+
+
+def with_store(samples: CaptionSet, store: Any) -> CaptionSet:
+    """Return the samples with the labels of an object store."""
+    keys = list(dict.fromkeys(samples.image_keys.astype(str).tolist()))
+    known = {key: labels for key in keys if (labels := store.labels(key)) is not None}
+    if not known:
         ours, theirs = (", ".join(map(repr, names[:3])) for names in (keys, list(store.by_image)))
         raise InputError(
             f"{store.source}: holds no labels for any image of the captions; images are called "
             f"{ours} in the captions and {theirs} in this file"
         )
-    return replace(samples, objects=found, objects_from=store.source)
+    return samples.with_labels(known, store.source)
 
 
-def completed(samples: CaptionSet, steps: Sequence[Step]) -> CaptionSet:
-    """Run the default detector where labels are needed, none are given and pictures are there."""
-    wanted = any(Need.IMAGE_OBJECTS in s.metric.needs for s in steps)
-    if not wanted or samples.objects is not None:
-        return samples
-    held = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None]
-    paths = [i for i in held if Path(i).is_file()]
-    if not paths or find_spec("cv2") is None or assets.available(_default()) is None:
+def complete(samples: CaptionSet, metrics: Sequence[Metric]) -> CaptionSet:
+    """Detect and extract what the metrics need and nobody gave, photograph by photograph."""
+    needs: set[Need] = set().union(*(m.needs for m in metrics))
+    photographs = photographs_of(samples)
+    if not photographs:
         return samples  # the plan says what is missing
-    from captious.evidence.detect import THRESHOLD
-    from captious.evidence.detect_run import detected_store
-
-    store, skipped = detected_store(paths)
-    for reason in skipped:
-        sys.stderr.write(f"captious: no objects found: {reason}\n")
-    known = {path: store.labels(path) for path in paths}
-    found = np.empty(len(samples), dtype=object)
-    found[:] = [known.get(i) for i in samples.images]
-    return replace(samples, objects=found, objects_from=f"{store.source}({THRESHOLD:g})")
+    if Need.IMAGE_OBJECTS in needs and samples.evidence.labels is None:
+        samples = _detected(samples, photographs)
+    if Need.IMAGE_REGIONS in needs and not samples.evidence.regions:
+        samples = _extracted(samples, photographs, metrics)
+    if Need.IMAGE_PIXELS in needs or any(kind == "pixels" for kind in _kinds(metrics)):
+        samples = _read(samples, photographs)
+    return samples
 
 
-def _default() -> str:
+def missing(samples: CaptionSet, metrics: Sequence[Metric]) -> list[CaptiousError]:
+    """Return what extraction and detection lack on this machine, as errors with their remedy."""
+    found: list[CaptiousError] = []
+    if not photographs_of(samples):
+        return found
+    needs: set[Need] = set().union(*(m.needs for m in metrics))
+    if Need.IMAGE_OBJECTS in needs and samples.evidence.labels is None:
+        found += detector_lacks()
+    if Need.IMAGE_REGIONS in needs and not samples.evidence.regions:
+        found += _extraction_lacks(metrics)
+    return found
+
+
+def photographs_of(samples: CaptionSet) -> dict[str, Path | bytes]:
+    """Return the photographs that are there, by image."""
+    held: dict[str, Path | bytes] = {}
+    for image in dict.fromkeys(samples.images.tolist()):
+        if image is None:
+            continue
+        if image in samples.evidence.photographs:
+            held[image] = samples.evidence.photographs[image]
+        elif os.path.isfile(image):
+            held[image] = Path(image)
+    return held
+
+
+def detector_lacks() -> list[CaptiousError]:
+    """Return what the default detector lacks."""
     from captious.evidence.detect import DEFAULT
 
-    return DEFAULT
+    found: list[CaptiousError] = []
+    if find_spec("cv2") is None:
+        found.append(MissingExtra("cv2", "vision", "detection of objects"))
+    try:
+        assets.resolve(DEFAULT, wanted_by="detection of objects")
+    except MissingAsset as err:
+        found.append(err)
+    return found
+
+
+def _kinds(metrics: Sequence[Metric]) -> list[str]:
+    """Return the kinds of region features that the metrics read, also through their inputs."""
+    found: list[str] = []
+    for metric in metrics:
+        if metric.inputs:
+            found += _kinds(metric.inputs)
+        elif Need.IMAGE_REGIONS in metric.needs:
+            found.append(metric.region_kind)
+    return list(dict.fromkeys(found))
+
+
+def _extraction_lacks(metrics: Sequence[Metric]) -> list[CaptiousError]:
+    from captious.evidence.extract import backbones_of
+
+    found: list[CaptiousError] = []
+    for kind in _kinds(metrics):
+        if kind in ("blank", "pixels"):
+            continue
+        try:
+            for name in backbones_of(kind):
+                assets.resolve(name, wanted_by="extraction of regions")
+        except CaptiousError as err:
+            found.append(err)
+    return found
+
+
+def _detected(samples: CaptionSet, photographs: Mapping[str, Path | bytes]) -> CaptionSet:
+    if detector_lacks():
+        return samples
+    from captious.evidence.detect import load_detector
+    from captious.evidence.detections import DetectionCache
+
+    cache = DetectionCache(load_detector())
+    labels, problems = cache.labels(photographs)
+    for problem in problems:
+        log.warning("no objects detected: %s", problem)
+    evidence = replace(samples.evidence, labels=Labels(labels, cache.source))
+    return replace(samples, evidence=evidence)
+
+
+def _extracted(
+    samples: CaptionSet, photographs: Mapping[str, Path | bytes], metrics: Sequence[Metric]
+) -> CaptionSet:
+    from captious.evidence.extract import extract_photographs, extractor_of
+
+    if _extraction_lacks(metrics):
+        return samples
+    absent = [i for i in dict.fromkeys(samples.images.tolist()) if i and i not in photographs]
+    if absent:
+        raise InputError(
+            [f"{i}: no such photograph, and no region features were given" for i in absent]
+        )
+    kinds = [kind for kind in _kinds(metrics) if kind not in NOT_READ]
+    stores = tuple(extract_photographs(photographs, extractor_of(kind)) for kind in kinds)
+    return replace(samples, evidence=replace(samples.evidence, regions=stores))
+
+
+def _read(samples: CaptionSet, photographs: Mapping[str, Path | bytes]) -> CaptionSet:
+    from captious.evidence.images import photograph_digest
+
+    digests = {image: photograph_digest(file) for image, file in photographs.items()}
+    return replace(samples, evidence=replace(samples.evidence, digests=digests))

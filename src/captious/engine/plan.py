@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from captious import registry
+from captious.engine import evidence
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.metrics.base import Metric, Need
 from captious.types import CaptionSet, Column
@@ -26,28 +27,36 @@ class Step:
     index: tuple[int, ...]
 
 
-def plan(metrics: str | Iterable[str | Metric] | None, samples: CaptionSet) -> list[Step]:
-    """Turn names into steps.
+def check(steps: Sequence[Step], samples: CaptionSet, completed: bool = False) -> None:
+    """Refuse what cannot be scored, with everything that is missing at once.
+
+    Args:
+        steps: what is to be run.
+        samples: the captions.
+        completed: whether detection and extraction are done; before that, photographs stand for
+            what will be seen in them.
 
     Raises:
-        UsageError: unknown names or parameters, all of them.
         CaptiousError: packages, weights or inputs that are missing, all of them.
     """
     if not len(samples):
         raise InputError("there is no caption to score")
-    steps = steps_for(metrics)
-    missing: list[str] = []
-    for step in steps:
-        missing += [str(err) for err in step.metric.missing()]
-        for need in sorted(step.metric.needs, key=lambda n: n.value):
-            if not has(samples, need).any():
-                missing.append(_lacking(step.metric, need))
-    if missing:
+    metrics = [step.metric for step in steps]
+    lacking: list[str] = []
+    if not completed:
+        lacking += [str(err) for metric in metrics for err in metric.missing()]
+        lacking += [str(err) for err in evidence.missing(samples, metrics)]
+    for metric in metrics:
+        for need in sorted(metric.needs, key=lambda n: n.value):
+            later = not completed and need is Need.IMAGE_OBJECTS
+            if not (has(samples, Need.IMAGE_PIXELS if later else need).any()
+                    or has(samples, need).any()):  # fmt: skip
+                lacking.append(_lacking(metric, need))
+    if lacking:
         raise CaptiousError(
             "nothing was scored, because something is missing:\n"
-            + "\n".join(f"  - {m}" for m in dict.fromkeys(missing))
+            + "\n".join(f"  - {text}" for text in dict.fromkeys(lacking))
         )
-    return steps
 
 
 def steps_for(metrics: str | Iterable[str | Metric] | None) -> list[Step]:
@@ -75,15 +84,25 @@ def steps_for(metrics: str | Iterable[str | Metric] | None) -> list[Step]:
     return steps
 
 
+def stored_step(form: str, columns: tuple[str, ...], names: tuple[str, ...]) -> Step:
+    """Return the step that a stored table names: metric, its columns, what they are called."""
+    metric = registry.create(form)
+    place = {column.name: at for at, column in enumerate(metric.columns)}
+    absent = [column for column in columns if column not in place]
+    if absent:
+        raise InputError(f"the metric {form} no longer has the column {absent[0]!r}")
+    index = tuple(place[column] for column in columns)
+    return Step(metric, tuple(metric.columns[at] for at in index), names, index)
+
+
 def has(samples: CaptionSet, need: Need) -> npt.NDArray[np.bool_]:
     """Return which rows carry what is needed."""
     if need is Need.REFERENCES:
         return samples.reference_counts > 0
     if need is Need.IMAGE_OBJECTS:
-        labels = np.zeros(len(samples), bool)
-        if samples.objects is not None:
-            labels = np.array([o is not None for o in samples.objects])
-        return labels
+        if samples.objects is None:
+            return np.zeros(len(samples), bool)
+        return np.array([labels is not None for labels in samples.objects], bool)
     return np.array([image is not None for image in samples.images])
 
 

@@ -1,28 +1,31 @@
-"""Run a plan over a caption set: batch by batch, resumable, one table at the end."""
+"""Run metrics over a caption set, chunk by chunk: prepare, merge, stats, one table at the end.
+
+Chunks are cut by image. Corpus facts are prepared per chunk and merged; then every chunk is scored
+with the frozen facts. Both steps are pure functions of a chunk, so whoever maps them (this process,
+several, a cluster) gets the same numbers.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from captious import registry
-from captious._version import __version__
 from captious.engine import evidence
-from captious.engine.plan import has, plan, steps_for
+from captious.engine.cache import StatisticsCache
+from captious.engine.executors import Executor, Local
+from captious.engine.plan import check, has, steps_for
 from captious.engine.table import ScoreTable, Unscored
-from captious.io import files
 from captious.metrics.base import Metric
 from captious.progress import Progress
-from captious.statistics import bootstrap
+from captious.statistics.bootstrap import RESAMPLES, SEED
 from captious.types import CaptionSet, Floats, Need, Stats
 
-BATCH = 8192
+_SMALL = 500_000
+"""Rows up to which chunks keep their working memory between the two steps."""
 
 _WHY = {
     Need.REFERENCES: "it has no reference",
@@ -36,32 +39,37 @@ def run(
     samples: CaptionSet,
     metrics: str | Iterable[str | Metric] | None = None,
     *,
-    resamples: int = bootstrap.RESAMPLES,
-    parts: Path | Parts | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    executor: Executor | None = None,
+    cache: StatisticsCache | None = None,
 ) -> ScoreTable:
     """Score a caption set.
 
     Args:
         samples: what to judge.
-        metrics: names, specs or metric objects; None for the n-gram metrics.
+        metrics: names, specs or metric objects; None for the default metrics.
         resamples: bootstrap draws for the intervals; 0 for none.
-        parts: folder where finished batches are kept, so that a killed run goes on from there;
-            it is removed by the caller when the result is safe. Or what keeps them elsewhere.
+        seed: of these draws.
+        executor: who does the work; this process if None.
+        cache: where statistics of chunks are kept; nowhere if None.
     """
-    samples = evidence.completed(samples, steps_for(metrics))
-    steps = plan(metrics, samples)
-    keep = parts if isinstance(parts, Parts) else _Folder(parts, samples) if parts else Parts()
+    steps = steps_for(metrics)
+    wanted = [step.metric for step in steps]
+    check(steps, samples)
+    samples = evidence.complete(samples, wanted)
+    check(steps, samples, completed=True)
+    done = compute(samples, leaves(wanted), executor or Local(), cache)
     blocks: list[Floats] = []
     signatures: dict[str, str] = {}
     unscored: list[Unscored] = []
     notes: dict[str, int] = {}
-    done: dict[Metric, tuple[Stats, Any]] = {}
     for step in steps:
-        stats, context = _shared(step.metric, samples, keep, done)
+        stats, context = _combined(step.metric, samples, done)
         blocks.append(stats.rows)
-        text = step.metric.signature(reference_label(samples), context, samples.objects_from)
+        text = step.metric.signature(reference_label(samples), context, samples.evidence)
         signatures |= dict.fromkeys(step.names, text)
-        for row, why in stats.reasons.items():
+        for row, why in sorted(stats.reasons.items()):
             unscored += [
                 Unscored(str(samples.ids[row]), str(samples.systems[row]), name, why)
                 for name in step.names
@@ -69,117 +77,180 @@ def run(
         for note, count in stats.notes.items():
             key = f"{step.metric.name}: {note}"
             notes[key] = notes.get(key, 0) + count
-    return ScoreTable.assemble(samples, steps, blocks, signatures, unscored, notes, resamples)
+    if cache is not None:
+        cache.prune()
+    return ScoreTable.assemble(samples, steps, blocks, signatures, unscored, notes, resamples, seed)
 
 
-def _shared(
-    metric: Metric, samples: CaptionSet, keep: Parts, done: dict[Metric, tuple[Stats, Any]]
-) -> tuple[Stats, Any]:
-    """Run a metric once, whoever asks for it: the user, or a metric that is made of others."""
-    if metric not in done:
-        if metric.inputs:
-            found = [_shared(part, samples, keep, done) for part in metric.inputs]
-            contexts = tuple(context for _, context in found)
-            done[metric] = metric.combine([stats for stats, _ in found], contexts), contexts
-        else:
-            done[metric] = _alone(metric, samples, keep)
-    return done[metric]
+def leaves(metrics: Iterable[Metric]) -> list[Metric]:
+    """Return the metrics that are computed from captions, each once, inputs of others included."""
+    found: dict[Metric, None] = {}
+    for metric in metrics:
+        inputs = metric.inputs
+        found |= dict.fromkeys(leaves(inputs) if inputs else [metric])
+    return list(found)
 
 
-def _alone(metric: Metric, samples: CaptionSet, keep: Parts) -> tuple[Stats, Any]:
-    usable = np.ones(len(samples), bool)
+Computed = dict[Metric, tuple[Stats, Any]]
+
+
+def compute(
+    samples: CaptionSet,
+    metrics: Sequence[Metric],
+    executor: Executor,
+    cache: StatisticsCache | None = None,
+) -> Computed:
+    """Return statistics and corpus facts of every metric; rows that lack something are NaN."""
+    done: Computed = {}
+    sizes = dict.fromkeys(metric.batch for metric in metrics)
+    for size in sizes:
+        mine = tuple(metric for metric in metrics if metric.batch == size)
+        chunks = _Chunks(samples, _share(size, len(samples), executor.workers))
+        contexts = _contexts(mine, chunks, executor)
+        parts: list[list[Stats]] = []
+        what = mine[0].name if len(mine) == 1 else f"{len(mine)} metrics"
+        with Progress(what, len(samples), "captions") as bar:
+            scored = executor.map(ScoreChunk(mine, contexts, cache), chunks)
+            for rows, stats in zip(chunks.rows, scored, strict=True):
+                parts.append(stats)
+                bar.advance(len(rows))
+        for at, metric in enumerate(mine):
+            joined = _joined(chunks.rows, [part[at] for part in parts], len(samples), metric)
+            done[metric] = joined, contexts[at]
+    return done
+
+
+def _share(size: int, rows: int, workers: int) -> int:
+    """Return the size of a chunk: small enough that every worker gets several."""
+    return size if workers == 1 else min(size, max(256, -(-rows // (4 * workers))))
+
+
+class _Chunks:
+    """The chunks of a caption set; small sets keep them, large ones make each when asked."""
+
+    def __init__(self, samples: CaptionSet, size: int) -> None:
+        self.samples = samples
+        self.rows = samples.chunks(size)
+        self._kept: list[CaptionSet] | None = None
+        if len(self.rows) == 1:
+            self._kept = [samples]
+        elif len(samples) <= _SMALL:
+            self._kept = [samples.take(rows).compact() for rows in self.rows]
+
+    def __iter__(self) -> Iterator[CaptionSet]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        for rows in self.rows:
+            chunk = self.samples.take(rows).compact()
+            yield chunk
+            chunk.pool.forget()
+
+
+def _contexts(metrics: tuple[Metric, ...], chunks: _Chunks, executor: Executor) -> tuple[Any, ...]:
+    """Prepare chunk by chunk and merge."""
+    alone = len(chunks.rows) == 1
+    if alone:
+        return tuple(PrepareChunk(metrics, sealed=False)(chunks.samples))
+    asking = tuple(m for m in metrics if type(m).prepare is not Metric.prepare)
+    merged: dict[Metric, Any] = {}
+    if asking:
+        prepared = executor.map(PrepareChunk(asking, sealed=True), chunks)
+        whole: list[Any] = next(prepared)
+        for part in prepared:
+            whole = [m.merge(a, b) for m, a, b in zip(asking, whole, part, strict=True)]
+        merged = dict(zip(asking, whole, strict=True))
+    return tuple(merged.get(metric) for metric in metrics)
+
+
+@dataclass(frozen=True)
+class PrepareChunk:
+    """Corpus facts of a chunk, per metric."""
+
+    metrics: tuple[Metric, ...]
+    sealed: bool
+
+    def __call__(self, chunk: CaptionSet) -> list[Any]:
+        """Prepare every metric on the rows that it can score."""
+        out = []
+        for metric in self.metrics:
+            rows, _ = usable(metric, chunk)
+            context = metric.prepare(chunk if len(rows) == len(chunk) else chunk.take(rows))
+            out.append(metric.seal(context) if self.sealed and context is not None else context)
+        return out
+
+
+@dataclass(frozen=True)
+class ScoreChunk:
+    """Statistics of a chunk, per metric."""
+
+    metrics: tuple[Metric, ...]
+    contexts: tuple[Any, ...]
+    cache: StatisticsCache | None = None
+
+    def __call__(self, chunk: CaptionSet) -> list[Stats]:
+        """Score with every metric; what the cache holds is not computed."""
+        return [
+            self._score(metric, context, chunk)
+            for metric, context in zip(self.metrics, self.contexts, strict=True)
+        ]
+
+    def _score(self, metric: Metric, context: Any, chunk: CaptionSet) -> Stats:
+        key = self.cache.key(metric, chunk, context) if self.cache is not None else None
+        kept = self.cache.load(key) if self.cache is not None else None
+        if kept is not None and len(kept.rows) == len(chunk):
+            return kept
+        index, reasons = usable(metric, chunk)
+        whole = len(index) == len(chunk)
+        stats = metric.stats(chunk if whole else chunk.take(index), context)
+        if not whole:
+            rows = np.full((len(chunk), stats.rows.shape[1]), np.nan)
+            rows[index] = stats.rows
+            reasons |= {int(index[row]): why for row, why in stats.reasons.items()}
+            stats = Stats(rows, reasons, stats.notes)
+        if self.cache is not None:
+            self.cache.save(key, stats)
+        return stats
+
+
+def usable(metric: Metric, samples: CaptionSet) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    """Return the rows that carry what a metric needs, and why the others do not."""
+    fine = np.ones(len(samples), bool)
     reasons: dict[int, str] = {}
-    for need in metric.needs:
+    for need in sorted(metric.needs, key=lambda n: n.value):
         held = has(samples, need)
-        for row in np.flatnonzero(usable & ~held):
-            reasons[int(row)] = _WHY[need]
-        usable &= held
-    index = np.flatnonzero(usable)
-    scored = samples if usable.all() else samples.take(index)
-    context = metric.prepare(scored)
-    size = getattr(metric, "batch", BATCH)
-    done: list[Floats] = []
+        reasons |= {int(row): _WHY[need] for row in np.flatnonzero(fine & ~held)}
+        fine &= held
+    return np.flatnonzero(fine), reasons
+
+
+def _joined(
+    chunks: Sequence[npt.NDArray[np.int64]], parts: Sequence[Stats], size: int, metric: Metric
+) -> Stats:
+    """Put the statistics of the chunks into the order of the caption set."""
+    width = parts[0].rows.shape[1] if parts else len(metric.columns)
+    rows = np.full((size, width), np.nan)
+    reasons: dict[int, str] = {}
     notes: dict[str, int] = {}
-    with Progress(metric.name, len(scored), "captions") as bar:
-        for number, start in enumerate(range(0, len(scored), size)):
-            stop = min(start + size, len(scored))
-            stats = keep.load(metric, number, size)
-            if stats is None:
-                part = scored if (start, stop) == (0, len(scored)) else scored[start:stop]
-                stats = metric.stats(part, context)
-                keep.save(metric, number, size, stats)
-            done.append(stats.rows)
-            reasons |= {int(index[start + row]): why for row, why in stats.reasons.items()}
-            for note, count in stats.notes.items():
-                notes[note] = notes.get(note, 0) + count
-            bar.advance(stop - start)
-    width = done[0].shape[1] if done else len(metric.columns)
-    rows = np.full((len(samples), width), np.nan)
-    if done:
-        rows[index] = np.concatenate(done)
-    return Stats(rows, reasons, notes), context
+    for index, stats in zip(chunks, parts, strict=True):
+        rows[index] = stats.rows
+        reasons |= {int(index[row]): why for row, why in stats.reasons.items()}
+        for note, count in stats.notes.items():
+            notes[note] = notes.get(note, 0) + count
+    return Stats(rows, reasons, notes)
+
+
+def _combined(metric: Metric, samples: CaptionSet, done: Computed) -> tuple[Stats, Any]:
+    """Return the statistics of a metric, computing one made of others from its inputs."""
+    if metric not in done:
+        found = [_combined(part, samples, done) for part in metric.inputs]
+        contexts = tuple(context for _, context in found)
+        stats = metric.combine([part for part, _ in found], contexts, samples.evidence)
+        done[metric] = stats, contexts
+    return done[metric]
 
 
 def reference_label(samples: CaptionSet) -> str:
     """Return how many references the captions have: ``5``, ``5..7`` or ``0``."""
     low, high = int(samples.reference_counts.min()), int(samples.reference_counts.max())
     return str(low) if low == high else f"{low}..{high}"
-
-
-def fingerprint(samples: CaptionSet) -> str:
-    """Return a hash of everything that scores can depend on."""
-    digest = hashlib.sha256(__version__.encode())
-    for chunk in samples.pool.chunks():
-        digest.update("\0".join(chunk).encode("utf-8", "surrogatepass"))
-    for array in (samples.caption, samples.reference, samples.offsets):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    for column in (samples.ids, samples.images, samples.systems, samples.objects):
-        if column is not None:
-            digest.update(repr(column.tolist()).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
-
-
-class Parts:
-    """Finished batches of single metrics; this one keeps none."""
-
-    def path(self, metric: Metric, number: int, size: int) -> Path | None:
-        """Return the file of a batch, or None where it is not kept."""
-        return None
-
-    def load(self, metric: Metric, number: int, size: int) -> Stats | None:
-        """Return a batch that was kept."""
-        path = self.path(metric, number, size)
-        if path is None or not path.exists():
-            return None
-        with np.load(path, allow_pickle=False) as file:
-            said = json.loads(bytes(file["said"]))
-            return Stats(
-                file["rows"], {int(k): v for k, v in said["reasons"].items()}, said["notes"]
-            )
-
-    def save(self, metric: Metric, number: int, size: int, stats: Stats) -> None:
-        """Keep a batch; several processes may do so at once."""
-        path = self.path(metric, number, size)
-        if path is None:
-            return
-        said = json.dumps({"reasons": stats.reasons, "notes": stats.notes}).encode()
-        with files.replacing(path, "wb") as file:
-            np.savez(file, rows=stats.rows, said=np.frombuffer(said, np.uint8))
-
-
-class _Folder(Parts):
-    """A folder that is valid for one data set only."""
-
-    def __init__(self, folder: Path, samples: CaptionSet) -> None:
-        self.folder = folder
-        stamp, mine = folder / "run.json", {"data": fingerprint(samples)}
-        if not (stamp.exists() and json.loads(stamp.read_text()) == mine):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            with files.replacing(stamp, "wb") as file:
-                file.write(json.dumps(mine).encode())
-
-    def path(self, metric: Metric, number: int, size: int) -> Path:
-        """Name the batch by the metric's text form."""
-        form = hashlib.sha256(registry.text_form(metric).encode()).hexdigest()[:16]
-        return self.folder / f"{metric.name}-{form}-{size}-{number:06d}.npz"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from captious.progress import Progress
 
 _META = b"captious.detect"
 _PART = 200
+PATIENCE = 20.0
+"""Seconds after which what was detected is stored, even if it is not a full part."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def detect_images(
     rows: list[dict[str, Any]] = []
     pending = 0
     number = len(list(parts.glob("part-*.parquet")))
+    written = time.monotonic()
     with Progress("detecting", len(todo), "photographs") as bar:
         for key, path in todo:
             try:
@@ -76,9 +80,10 @@ def detect_images(
                 rows.extend(_rows(key, detector.detect(picture, threshold)))
                 pending += 1
             bar.advance()
-            if pending == _PART:
+            late = time.monotonic() - written > PATIENCE
+            if pending == _PART or (pending and late):
                 _write(rows, recipe, parts / f"part-{number:06d}.parquet")
-                rows, pending, number = [], 0, number + 1
+                rows, pending, number, written = [], 0, number + 1, time.monotonic()
     if rows:
         _write(rows, recipe, parts / f"part-{number:06d}.parquet")
     _join(out, parts, recipe)

@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,17 +36,21 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from captious import settings
-from captious.errors import InputError, MissingExtra
-from captious.evidence.images import find_images, open_image
+from captious import assets, settings
+from captious.errors import InputError, MissingExtra, UsageError
+from captious.evidence.handles import ExtractedRegions
+from captious.evidence.images import find_images, open_photograph, photograph_digest
 from captious.evidence.regions import RegionFolder, RegionSet, RegionWriter
-from captious.progress import Progress, track
+from captious.progress import Progress
 
 if TYPE_CHECKING:
     from PIL import Image
 
 T = TypeVar("T")
 Floats = NDArray[np.float32]
+PATIENCE = 20.0
+"""Seconds after which what was extracted is stored, even if it is not a full part."""
+
 Detector = Callable[["Image.Image"], Floats]
 
 AREA = 320 * 448
@@ -141,8 +147,6 @@ class EfficientNetLite:
         return self._run
 
     def _path(self) -> Path:
-        from captious import assets
-
         return assets.resolve(self.name, self.weights)
 
     def _open(self) -> Callable[[Floats], Floats]:
@@ -322,69 +326,76 @@ def detector_boxes(name: str) -> Detector:
     return boxes
 
 
-class CachedRegions:
-    """Regions of photographs given by path: extracted on first use, kept in the cache.
+def extractor_of(kind: str) -> Extractor:
+    """Return the extractor of a kind of features, e.g. ``efficientnet-lite0/grid36/v1``.
 
-    The cache knows a photograph by its content, so a moved or renamed file is not extracted again.
+    Raises:
+        UsageError: these features are not made here; they must be given.
     """
+    known = re.fullmatch(r"(?P<names>[\w+-]+)/grid(?P<count>\d+)/v1", kind)
+    names = known["names"].split("+") if known else []
+    if known is None or any(name not in assets.known() for name in names):
+        raise UsageError(
+            f"features of the kind {kind or 'of this model'!r} cannot be extracted here: give them "
+            "with --regions STORE (regions=... in Python)"
+        )
+    return extractor(names, int(known["count"]))
 
-    def __init__(self, extract: Extractor, folder: Path | None = None) -> None:
-        self.extract = extract
-        self.dim, self.source = extract.dim, extract.source
+
+def backbones_of(kind: str) -> tuple[str, ...]:
+    """Return the assets that extraction of a kind of features needs."""
+    return tuple(one.name for one in extractor_of(kind).backbones)
+
+
+def extract_photographs(
+    photographs: Mapping[str, Path | bytes], extract: Extractor, folder: Path | None = None
+) -> ExtractedRegions:
+    """Extract the regions of photographs, or find them in the cache.
+
+    The cache knows a photograph by its content, so a moved or renamed file is not extracted again,
+    and a new photograph costs one extraction.
+
+    Args:
+        photographs: image -> its file, or its encoded bytes.
+        extract: what turns a photograph into regions.
+        folder: of the cache; by default below that of the settings.
+
+    Raises:
+        InputError: with every photograph that could not be read.
+    """
+    if folder is None:
         name = hashlib.sha256(extract.source.encode()).hexdigest()[:12]
-        self.folder = folder or settings.get().cache_dir / "regions" / name
-        self._writer = RegionWriter(self.folder, self.dim, self.source)
-        self._cache = RegionFolder(self.folder)
-        self._content: dict[str, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._content)
-
-    def __contains__(self, image: object) -> bool:
-        return isinstance(image, str) and Path(image).is_file()
-
-    def __getitem__(self, image: str) -> RegionSet:
-        self.add([image])
-        return self._cache[self._content[image]]
-
-    def ids(self) -> list[str]:
-        """Paths seen so far."""
-        return list(self._content)
-
-    def add(self, images: Iterable[str]) -> None:
-        """Extract what is not there yet; unreadable photographs are reported together."""
-        wanted: dict[str, str] = {}
-        problems = []
-        for image in dict.fromkeys(images):
-            if image in self._content:
-                continue
-            path = Path(image)
-            if not path.is_file():
-                problems.append(f"{image}: no such photograph, and no region features were given")
-                continue
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
-            self._content[image] = digest
-            if digest not in self._cache:
-                wanted[digest] = image
-        for some in _chunks(list(wanted.items()), 64):
-            part = []
-            found = extract_many([(digest, Path(image)) for digest, image in some], self.extract)
-            for digest, one in track(found, "extracting regions", len(some), "photographs"):
-                if isinstance(one, str):
-                    del self._content[wanted[digest]]
-                    problems.append(one)
+        folder = settings.get().cache_dir / "regions" / name
+    writer = RegionWriter(folder, extract.dim, extract.source)
+    done = writer.done()
+    content: dict[str, str] = {}
+    todo: dict[str, str] = {}
+    problems: list[str] = []
+    for image, file in photographs.items():
+        if isinstance(file, Path) and not file.is_file():
+            problems.append(f"{file}: no such photograph, and no region features were given")
+            continue
+        content[image] = photograph_digest(file)
+        if content[image] not in done:
+            todo.setdefault(content[image], image)
+    with Progress("extracting regions", len(todo), "photographs") as bar:
+        for some in _chunks([(digest, photographs[i]) for digest, i in todo.items()], 64):
+            part: list[tuple[str, RegionSet]] = []
+            for digest, found in extract_many(some, extract):
+                if isinstance(found, str):
+                    problems.append(found)
                 else:
-                    part.append((digest, one))
+                    part.append((digest, found))
+                bar.advance()
             if part:
-                self._writer.write_part(part)
-        if wanted:
-            self._cache = RegionFolder(self.folder)
-        if problems:
-            raise InputError(problems)
+                writer.write_part(part)
+    if problems:
+        raise InputError(problems)
+    return ExtractedRegions(str(folder), extract.source, content)
 
 
 def extract_many(
-    photographs: Sequence[tuple[str, Path]], extract: Callable[[Image.Image], RegionSet]
+    photographs: Sequence[tuple[str, Path | bytes]], extract: Callable[[Image.Image], RegionSet]
 ) -> Iterator[tuple[str, RegionSet | str]]:
     """Regions of many photographs in their order; a string says why one could not be read.
 
@@ -392,9 +403,9 @@ def extract_many(
     Python's lock, and small networks gain little from more threads inside.
     """
 
-    def one(item: tuple[str, Path]) -> tuple[str, RegionSet | str]:
+    def one(item: tuple[str, Path | bytes]) -> tuple[str, RegionSet | str]:
         try:
-            return item[0], extract(open_image(item[1]))
+            return item[0], extract(open_photograph(item[1], item[0]))
         except InputError as error:
             return item[0], str(error)
 
@@ -443,12 +454,16 @@ def extract_folder(
     with Progress("extracting regions", len(left), "photographs") as bar:
         for some in _chunks(left, part):
             sets: list[tuple[str, RegionSet]] = []
+            written = time.monotonic()
             for name, found in extract_many(some, extract):
                 if isinstance(found, str):
                     problems.append(found)
                 else:
                     sets.append((name, found))
                 bar.advance()
+                if sets and time.monotonic() - written > PATIENCE:
+                    writer.write_part(sets)
+                    sets, written = [], time.monotonic()
             if sets:
                 writer.write_part(sets)
     return RegionFolder(target), problems

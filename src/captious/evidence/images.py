@@ -14,12 +14,14 @@ that walks over a folder can list it and go on (see :func:`open_images`).
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from captious import assets
 from captious.errors import InputError
 from captious.reading import reading, regular
 
@@ -75,6 +77,23 @@ def _decoded(source: Any, path: object, max_pixels: int) -> Image.Image:
         raise InputError(
             f"{path}: refused, it would unpack to too many pixels ({error})"
         ) from error
+
+
+def open_photograph(picture: Path | bytes, name: str = "picture") -> Image.Image:
+    """Open a photograph that is a file, or that was handed over as encoded bytes."""
+    return decode_image(picture, name) if isinstance(picture, bytes) else open_image(picture)
+
+
+def photograph_digest(picture: Path | bytes) -> str:
+    """Return what a photograph is known by: 32 hex digits of the sha256 of its content.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    if isinstance(picture, bytes):
+        return hashlib.sha256(picture).hexdigest()[:32]
+    regular(picture)
+    return assets.digest(picture)[:32]
 
 
 def open_images(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ from captious.errors import InputError
 from captious.evidence import _object_files
 from captious.evidence.classes import readable
 
-_COCO_NAME = re.compile(r"^(?:COCO_\w+?_)?0*(\d+)$")
+_COCO_NAME = re.compile(r"^(?:COCO_\w+?_)?0*(\d{1,30})$")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class ObjectStore:
         found: dict[str, list[str]] = {}
         for item in _object_files.read(path):
             labels = found.setdefault(item.image, [])
+            if not isinstance(item.score, int | float | None):
+                raise InputError(
+                    f"{path}: the score of an object in {item.image[:80]!r} is "
+                    f"{str(item.score)[:40]!r}, not a number"
+                )
             sure = item.score is None or item.score >= threshold
             if item.label is not None and sure:
                 labels.append(item.label)
@@ -99,22 +105,36 @@ class ObjectStore:
         return known
 
 
-def union(stores: Sequence[ObjectStore]) -> ObjectStore:
-    """Join sources: an image has every label that any of them gives, each once.
+def joined(parts: Sequence[Sequence[str]], counts: bool = False) -> tuple[str, ...]:
+    """Join the labels that several sources give one image: every label once.
 
     The paper joins gold annotations and detectors this way; counts of different detectors cannot be
-    added without counting the same object twice.
+    added without counting the same object twice. With ``counts`` a label stands as often as in the
+    source that sees most of it.
+
+    Example:
+        >>> joined([["dog", "dog"], ["dog", "ball"]]), joined([["dog", "dog"], ["dog"]], True)
+        (('dog', 'ball'), ('dog', 'dog'))
     """
+    names = dict.fromkeys(label for part in parts for label in part)
+    if not counts:
+        return tuple(names)
+    found = [Counter(part) for part in parts]
+    return tuple(n for n in names for _ in range(max(c[n] for c in found)))
+
+
+def union(stores: Sequence[ObjectStore]) -> ObjectStore:
+    """Join sources: an image has every label that any of them gives, each once."""
     if len(stores) == 1:
         return stores[0]
-    joined: dict[str, tuple[str, ...]] = {}
+    together: dict[str, tuple[str, ...]] = {}
     for number, store in enumerate(stores):
         for key in store.by_image:
             if any(earlier.labels(key) is not None for earlier in stores[:number]):
                 continue  # already there, perhaps under a longer or shorter name
             parts = [part for s in stores if (part := s.labels(key)) is not None]
-            joined[key] = tuple(dict.fromkeys(label for part in parts for label in part))
-    return ObjectStore(" + ".join(s.source for s in stores), joined)
+            together[key] = joined(parts)
+    return ObjectStore(" + ".join(s.source for s in stores), together)
 
 
 def _aliases(key: str) -> list[str]:

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Protocol, runtime_checkable
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,8 +253,8 @@ class RegionWriter:
     def write_part(self, images: Sequence[tuple[str, RegionSet]]) -> str:
         """Write one part under the next free number and return its name."""
         number = len(list(self.path.glob("part-*.index.json")))
-        # The process id keeps parts of processes that write side by side apart.
-        stem = self.path / f"part-{number:05d}-{os.getpid()}"
+        # A random name keeps parts of those who write side by side apart.
+        stem = self.path / f"part-{number:05d}-{uuid4().hex[:8]}"
         counts = [len(one) for _, one in images]
         np.save(
             f"{stem}.features.npy",

@@ -43,7 +43,9 @@ def load(
     """
     if isinstance(captions, CaptionSet):
         return captions
-    several = _paths(captions)
+    if isinstance(objects, str | Path):
+        raise InputError(f"{objects}: labels from files are read by a job, not by load")
+    several = paths_in(captions)
     parts = [_source(c, "captions") for c in several or [captions]]
     names = list(systems) if systems else _names(several)
     if len(names) != len(parts):
@@ -67,12 +69,35 @@ def load(
     )
 
 
-def _paths(value: Any) -> list[Path] | None:
+_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".txt", ".xml")
+
+
+def paths_in(value: Any) -> list[Path] | None:
+    """Return the paths that a value holds, or None where it holds data.
+
+    A text is a path. Several texts are paths if each ends like a file (``a.json``) and none has a
+    line break; otherwise they are captions.
+
+    Example:
+        >>> [p.name for p in paths_in(["a.json", "b.json"])]
+        ['a.json', 'b.json']
+        >>> paths_in(["a dog", "a cat"]) is None
+        True
+    """
     if isinstance(value, str | Path):
         return [Path(value)]
-    if isinstance(value, Sequence) and value and all(isinstance(v, Path) for v in value):
+    if not isinstance(value, Sequence) or not value:
+        return None
+    if all(isinstance(v, Path) for v in value):
         return list(value)
+    if all(isinstance(v, str | Path) and _like_a_file(str(v)) for v in value):
+        return [Path(v) for v in value]
     return None
+
+
+def _like_a_file(text: str) -> bool:
+    name = text.lower().removesuffix(".gz")
+    return name.endswith(_ENDINGS) and "\n" not in text and len(text) < 4096
 
 
 def _source(value: Any, what: str) -> Source:
@@ -188,7 +213,7 @@ class References:
 
     def __init__(self, given: Any, problems: list[str]) -> None:
         self.problems = problems
-        paths = _paths(given)
+        paths = paths_in(given)
         found = [_source(g, "references") for g in paths or [given]]
         self.source_names: dict[str, str] = {}
         for part in found:
@@ -237,7 +262,7 @@ class References:
             rows = self.by_row
             if len(rows) != size:
                 hint = ""
-                if rows and all(not isinstance(r, str) and len(r) == size for r in rows):
+                if rows and all(isinstance(r, list | tuple) and len(r) == size for r in rows):
                     hint = (
                         f"; it looks transposed ({len(rows)} streams of {size} texts): "
                         "give one list of references per caption, e.g. list(zip(*references))"

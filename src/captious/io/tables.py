@@ -1,16 +1,27 @@
-"""Write a ScoreTable: every format holds corpus and caption scores and the signatures."""
+"""Write a ScoreTable, and read one back.
+
+parquet, json and jsonl hold everything: captions, references, scores, statistics, signatures and
+the job. csv, markdown, latex and text are for people and other programs.
+"""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from captious.errors import UsageError, did_you_mean
+import numpy as np
+
+from captious.errors import InputError, UsageError, did_you_mean
 from captious.io import files
+from captious.reading import parse_json, read_json, read_parquet, read_text, reading
+from captious.types import CaptionSet, Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,25 +29,54 @@ if TYPE_CHECKING:
     from captious.engine.table import ScoreTable
 
 FORMATS = ("text", "markdown", "latex", "csv", "json", "jsonl", "parquet")
+STORED = "captious-scores/1"
 _SUFFIX = {"txt": "text", "md": "markdown", "tex": "latex"} | {f: f for f in FORMATS[3:]}
+_OWN = ("id", "system", "image", "caption", "references")
+
+
+def check_output(path: Path, format: str | None = None) -> str:
+    """Return the format of an output file, refusing what could not be written.
+
+    Raises:
+        UsageError: the ending says no format, or the place cannot be written to.
+    """
+    kind = format or _SUFFIX.get(files.suffix(path), "")
+    if kind not in FORMATS:
+        raise UsageError(
+            f"{path}: captious cannot tell the format from this ending. Use one of "
+            f"{', '.join('.' + s for s in _SUFFIX)}, or name the format."
+        )
+    if path.is_dir():
+        raise UsageError(f"{path}: this is a folder; name a file in it")
+    parent = path.parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise UsageError(f"{path}: {parent} is a file, so nothing can be written below it")
+    if not os.access(parent, os.W_OK):
+        raise UsageError(f"{path}: the folder {parent} cannot be written to")
+    return kind
 
 
 def save(table: ScoreTable, path: Path, format: str | None = None) -> None:
     """Write a table; the ending of the path tells the format unless it is named."""
-    kind = format or _SUFFIX.get(files.suffix(path), "")
-    if kind not in FORMATS:
-        raise UsageError(
-            f"{path}: the ending does not tell a format; use one of "
-            f"{', '.join('.' + s for s in _SUFFIX)} or name the format"
-        )
+    kind = check_output(path, format)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
         with files.replacing(path, "wb") as file:
-            pq.write_table(to_arrow(table), file)
+            pq.write_table(to_arrow(table, whole=True), file)
         return
     with files.replacing(path) as file:
         file.write(render(table, kind, rows=None))
+    if kind == "csv":
+        with files.replacing(corpus_file(path)) as file:
+            file.write(_corpus_csv(table))
+
+
+def corpus_file(path: Path) -> Path:
+    """Return where the corpus values of a CSV are written: ``scores.corpus.csv``."""
+    return path.with_name(f"{path.name.removesuffix('.csv')}.corpus.csv")
 
 
 def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
@@ -56,6 +96,8 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     if format == "csv":
         return _csv(table)
+    if format == "html":
+        return _html(table)
     if format in ("text", "markdown", "latex"):
         return _pages(table, format, rows)
     raise UsageError(f"no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {FORMATS}")
@@ -63,76 +105,270 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
 
 def to_json(table: ScoreTable) -> dict[str, Any]:
     """Return the whole table as plain data (NaN becomes null)."""
-    systems = {
-        s: {c: {"value": _n(v), "low": _n(v.low), "high": _n(v.high)} for c, v in values.items()}
-        for s, values in table.corpora.items()
-    }
-    one = len(systems) == 1
-    named = any(table.systems)
+    out = _facts(table)
     columns = {name: values.tolist() for name, values in table.values.items()}
+    images = table.samples.images.tolist()
+    references = table.samples.references()
+    named = any(table.systems)
     captions = []
     for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
         entry: dict[str, Any] = {"id": name}
         if named:
             entry["system"] = system
+        if images[row] is not None:
+            entry["image"] = images[row]
         entry["caption"] = table.captions[row]
+        if references[row]:
+            entry["references"] = references[row]
         entry |= {c: _n(v[row]) for c, v in columns.items()}
         captions.append(entry)
-    out: dict[str, Any] = {"corpus": next(iter(systems.values()))} if one else {}
-    if not one or named:
-        out["systems"] = systems
     out["captions"] = captions
-    out["signatures"] = table.signatures
-    out["unscored"] = [
-        {"id": u.id}
-        | ({"system": u.system} if named else {})
-        | {"column": u.column, "reason": u.reason}
-        for u in table.unscored
+    out["statistics"] = [
+        [[_n(value) for value in row] for row in block.tolist()] for block in table.blocks
     ]
-    if table.notes:
-        out["notes"] = table.notes
-    if table.run:
-        out["run"] = table.run
     return out
 
 
-def to_arrow(table: ScoreTable) -> pa.Table:
-    """Return the caption scores; all else stands as JSON in the metadata under ``captious``."""
+def _facts(table: ScoreTable) -> dict[str, Any]:
+    """Return everything but the rows."""
+    systems = {
+        s: {c: {"value": _n(v), "low": _n(v.low), "high": _n(v.high)} for c, v in values.items()}
+        for s, values in table.corpora.items()
+    }
+    out: dict[str, Any] = {"format": STORED}
+    if len(systems) == 1:
+        out["corpus"] = next(iter(systems.values()))
+    out["systems"] = systems
+    out["signatures"] = table.signatures
+    out["unscored"] = [u._asdict() for u in table.unscored]
+    out["notes"] = table.notes
+    out["metrics"] = [
+        {"metric": form, "columns": [c.name for c in step.columns], "names": list(step.names)}
+        for form, step in zip(table.metric_forms, table.steps, strict=True)
+    ]
+    out["seed"] = table.seed
+    out["job"] = table.job
+    labels = table.samples.evidence.labels
+    if labels is not None:
+        out["objects"] = {"source": labels.source, "by_image": dict(labels.by_image)}
+    return out
+
+
+def to_arrow(table: ScoreTable, whole: bool = False) -> pa.Table:
+    """Return the caption scores; all else stands as JSON in the metadata under ``captious``.
+
+    Args:
+        table: what to write.
+        whole: with references and statistics, so that it can be read back.
+    """
     import pyarrow as pa
 
     columns: dict[str, Any] = {
         "id": pa.array(table.ids.tolist(), pa.string()),
         "system": pa.array(table.systems.tolist(), pa.string()),
-        "image": pa.array([str(i) for i in table.images], pa.string()),
+        "image": pa.array(table.samples.images.tolist(), pa.string()),
         "caption": pa.array(table.captions, pa.large_string()),
     }
+    if whole:
+        columns["references"] = pa.array(table.samples.references(), pa.list_(pa.large_string()))
     columns |= {name: pa.array(values) for name, values in table.values.items()}
-    whole = to_json(table)
-    whole.pop("captions")
-    return pa.table(columns).replace_schema_metadata({"captious": json.dumps(whole)})
+    if whole:
+        for number, block in enumerate(table.blocks):
+            flat = pa.array(np.ascontiguousarray(block).ravel())
+            columns[f"statistics {number}"] = pa.FixedSizeListArray.from_arrays(
+                flat, block.shape[1]
+            )
+    return pa.table(columns).replace_schema_metadata({"captious": json.dumps(_facts(table))})
+
+
+# -- reading back ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The parts of a stored table, as plain data."""
+
+    samples: CaptionSet
+    values: dict[str, Floats]
+    statistics: list[Floats]
+    metrics: list[dict[str, Any]]
+    corpora: dict[str, dict[str, tuple[float, float, float]]]
+    signatures: dict[str, str]
+    unscored: list[tuple[str, str, str, str]]
+    notes: dict[str, int]
+    job: dict[str, Any]
+    seed: int
+
+
+def is_stored(path: Path) -> bool:
+    """Tell whether a file is a stored table, without reading all of it."""
+    kind = files.suffix(path)
+    try:
+        if kind == "parquet":
+            import pyarrow.parquet as pq
+
+            return b"captious" in (pq.read_schema(path).metadata or {})
+        if kind in ("json", "jsonl"):
+            with open(path, "rb") as file:
+                return STORED.encode() in file.read(4096)
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def read(path: Path) -> Stored:
+    """Read a table that :func:`save` wrote as parquet, JSON or JSON lines.
+
+    Raises:
+        InputError: the file is no stored table.
+    """
+    kind = files.suffix(path)
+    with reading(path, "a table of captious score", "store it again as .parquet or .json"):
+        if kind == "parquet":
+            return _of_arrow(path)
+        if kind == "jsonl":
+            first, *rest = read_text(path).strip().split("\n")
+            whole = parse_json(first, path)
+            whole["captions"] = [parse_json(line, path) for line in rest]
+        elif kind == "json":
+            whole = read_json(path)
+        else:
+            raise InputError(
+                f"{path}: tables can be read back from .parquet, .json and .jsonl, not from this"
+            )
+        return _of_json(whole, path)
+
+
+def _of_json(whole: Any, path: Path) -> Stored:
+    if not isinstance(whole, dict) or whole.get("format") != STORED:
+        raise InputError(
+            f"{path}: this is not a table that this version of captious stored; score again with "
+            "`captious score ... -o FILE`"
+        )
+    rows = whole["captions"]
+    values = {
+        name: np.array([_number(row.get(name)) for row in rows]) for name in whole["signatures"]
+    }
+    statistics = [
+        np.array([[_number(v) for v in row] for row in block], np.float64).reshape(len(rows), -1)
+        for block in whole["statistics"]
+    ]
+    samples = CaptionSet.build(
+        [row["caption"] for row in rows],
+        [row.get("references", ()) for row in rows],
+        ids=[row["id"] for row in rows],
+        images=[row.get("image") for row in rows],
+        systems=[row.get("system", "") for row in rows],
+    )
+    return _stored(samples, values, statistics, whole)
+
+
+def _of_arrow(path: Path) -> Stored:
+    table = read_parquet(path)
+    text = (table.schema.metadata or {}).get(b"captious")
+    if text is None:
+        raise InputError(f"{path}: this parquet file was not written by captious score")
+    whole = parse_json(text, path)
+    if whole.get("format") != STORED or "references" not in table.column_names:
+        raise InputError(f"{path}: stored by another version of captious; score again")
+    values = {
+        name: table.column(name).to_numpy().astype(np.float64) for name in whole["signatures"]
+    }
+    statistics = []
+    for number in range(len(whole["metrics"])):
+        column = table.column(f"statistics {number}").combine_chunks()
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        statistics.append(flat.astype(np.float64).reshape(table.num_rows, -1))
+    samples = CaptionSet.build(
+        table.column("caption").to_pylist(),
+        table.column("references").to_pylist(),
+        ids=table.column("id").to_pylist(),
+        images=table.column("image").to_pylist(),
+        systems=table.column("system").to_pylist(),
+    )
+    return _stored(samples, values, statistics, whole)
+
+
+def _stored(
+    samples: CaptionSet, values: dict[str, Floats], statistics: list[Floats], whole: Any
+) -> Stored:
+    if "objects" in whole:
+        labels = {k: tuple(v) for k, v in whole["objects"]["by_image"].items()}
+        samples = samples.with_labels(labels, whole["objects"]["source"])
+    corpora = {
+        system: {
+            name: (_number(v["value"]), _number(v["low"]), _number(v["high"]))
+            for name, v in columns.items()
+        }
+        for system, columns in whole["systems"].items()
+    }
+    unscored = [(u["id"], u["system"], u["column"], u["reason"]) for u in whole["unscored"]]
+    return Stored(
+        samples,
+        values,
+        statistics,
+        whole["metrics"],
+        corpora,
+        whole["signatures"],
+        unscored,
+        whole["notes"],
+        whole["job"],
+        int(whole["seed"]),
+    )
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+# -- for people and other programs -----------------------------------------------------------------
 
 
 def _csv(table: ScoreTable) -> str:
-    """One row per caption; the corpus values are rows of other levels at the top."""
+    """One row per caption."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = list(table.values)
-    writer.writerow(["level", "system", "id", "caption", *names])
-    for system, values in table.corpora.items():
-        writer.writerow(["corpus", system, "", "", *(_c(values[n]) for n in names)])
-        writer.writerow(["corpus_low", system, "", "", *(_c(values[n].low) for n in names)])
-        writer.writerow(["corpus_high", system, "", "", *(_c(values[n].high) for n in names)])
-    writer.writerow(["signature", "", "", "", *(table.signatures[n] for n in names)])
+    writer.writerow(["system", "id", "caption", *names])
     columns = [table.values[n].tolist() for n in names]
     for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        writer.writerow(
-            ["caption", system, name, table.captions[row], *(_c(c[row]) for c in columns)]
-        )
+        writer.writerow([system, name, table.captions[row], *(_c(c[row]) for c in columns)])
     return out.getvalue()
+
+
+def _corpus_csv(table: ScoreTable) -> str:
+    """One row per system and column: value, interval, signature."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["system", "metric", "value", "low", "high", "signature"])
+    for system, values in table.corpora.items():
+        for name, value in values.items():
+            numbers = (_c(value), _c(value.low), _c(value.high))
+            writer.writerow([system, name, *numbers, table.signatures[name]])
+    return out.getvalue()
+
+
+def _html(table: ScoreTable) -> str:
+    """The corpus values as a small HTML table, for notebooks."""
+    systems = list(table.corpora)
+    head = "".join(f"<th>{html.escape(s or 'score')}</th>" for s in systems)
+    rows = []
+    for name in table.values:
+        cells = "".join(
+            f"<td>{with_interval(table.corpora[s][name], 'text')}</td>" for s in systems
+        )
+        title = html.escape(table.signatures[name], quote=True)
+        rows.append(f'<tr title="{title}"><th>{html.escape(name)}</th>{cells}</tr>')
+    return (
+        f"<table><caption>{len(table):,} captions</caption><thead><tr><th></th>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
 
 
 def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
     """Corpus table, caption table, signatures, and what could not be scored."""
+    if format == "latex" and rows is None:
+        return _paper(table)
     names = list(table.values)
     corpus = [["metric", *([s or "score" for s in table.corpora])]]
     for n in names:
@@ -164,6 +400,27 @@ def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
     comment = {"text": "", "markdown": "- ", "latex": "% "}[format]
     tail = "\n".join(comment + line.replace("\n", " ") for line in said)
     return f"{grid(corpus, format)}\n\n{grid(captions, format)}\n\n{tail}\n"
+
+
+def _paper(table: ScoreTable) -> str:
+    """The table that a paper prints: systems as rows, values x100, the best in bold."""
+    names = list(table.values)
+    times = {n: 100.0 if abs(table.columns[n].high) <= 10 else 1.0 for n in names}
+    best = {}
+    for name in names:
+        known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]
+        pick = max if table.columns[name].higher_is_better else min
+        best[name] = pick(known) if len(table.corpora) > 1 and known else None
+    cells = [["system", *(n.replace("_", "-") for n in names)]]
+    for system, values in table.corpora.items():
+        row = [system or "score"]
+        for name in names:
+            text = "-" if math.isnan(values[name]) else f"{times[name] * values[name]:.1f}"
+            row.append(f"$\\mathbf{{{text}}}$" if best[name] == values[name] else f"${text}$")
+        cells.append(row)
+    said = [f"{len(table):,} captions; values x100 where a score lies between 0 and 10"]
+    said += [f"{name}: {text}" for name, text in table.signatures.items()]
+    return _grid_latex(cells) + "\n\n" + "".join(f"% {line}\n" for line in said)
 
 
 def grid(cells: list[list[str]], format: str) -> str:

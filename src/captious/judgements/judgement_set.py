@@ -173,12 +173,16 @@ class JudgementSet:
         """Return the set without captions that are their own reference (ratings only)."""
         if self.own is None or not self.own.any():
             return self
+        return self.only(~self.own, "left out: caption is its own reference")
+
+    def only(self, keep: npt.NDArray[np.bool_], left_out: str) -> JudgementSet:
+        """Return the ratings of the rows that are kept; the others are counted as ``left_out``."""
         if not isinstance(self.judged, Ratings):
-            raise InputError(f"{self.name}: own captions can be left out of ratings, not of pairs")
-        keep = np.flatnonzero(~self.own)
-        place = np.full(len(self.own), -1, np.int64)
-        place[keep] = np.arange(len(keep))
-        stays = ~self.own[self.judged.rows]
+            raise InputError(f"{self.name}: captions can be left out of ratings, not of pairs")
+        rows = np.flatnonzero(keep)
+        place = np.full(len(keep), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        stays = keep[self.judged.rows]
         judged = Ratings(
             place[self.judged.rows[stays]],
             self.judged.values[stays],
@@ -188,13 +192,13 @@ class JudgementSet:
         )
         return JudgementSet(
             self.card,
-            self.samples.take(keep),
+            self.samples.take(rows),
             judged,
-            self.units[keep],
-            None if self.groups is None else self.groups[keep],
-            None,
-            None if self.pool is None else self.pool.take(keep),
-            self.counts | {"left out: caption is its own reference": int(self.own.sum())},
+            self.units[rows],
+            None if self.groups is None else self.groups[rows],
+            None if self.own is None or not self.own[rows].any() else self.own[rows],
+            None if self.pool is None else self.pool.take(rows),
+            self.counts | {left_out: int((~keep).sum())},
             self.remarks,
         )
 

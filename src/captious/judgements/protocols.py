@@ -18,6 +18,7 @@ from captious.judgements.judgement_set import JudgementSet, same_text
 from captious.types import CaptionSet
 
 SEED = 12345
+SYSTEMS = ("machine", "human")
 # In these sets some judged captions stand among the references of their image.
 _OWN_AMONG_REFERENCES = ("flickr8k-cf", "composite", "composite-thoroughness")
 
@@ -36,6 +37,9 @@ class Protocol:
         draws: how often references are drawn; results are averaged.
         seed: of the draws.
         drop_own: whether captions that are their own reference are left out.
+        part: the group of the set that is kept (``coco`` of COMPOSITE); empty for all.
+        systems: ``machine`` keeps captions of captioners only, ``human`` those of people.
+        joined: whether the references of a caption are joined into one text.
         drop_equal: ``row`` takes references that equal the caption out of its references,
             ``image`` takes them out for every caption of the image, ``no`` leaves them.
         used_by: who reports numbers under it.
@@ -52,6 +56,9 @@ class Protocol:
     drop_own: bool = False
     drop_equal: str = "no"
     used_by: str = ""
+    part: str = ""
+    systems: str = ""
+    joined: bool = False
 
     def describe(self) -> str:
         """Return the protocol in words."""
@@ -75,6 +82,14 @@ class Protocol:
                 "mean": "mean rating of each caption",
             }[self.pooling]
             parts.append(f"{kind}, {pool}")
+        if self.part:
+            parts.append(f"the part {self.part} of the set")
+        if self.systems:
+            parts.append(
+                {"machine": "captions of captioners only", "human": "captions of people only"}[
+                    self.systems
+                ]
+            )
         if self.drop_own:
             parts.append("captions that are their own reference left out")
         if self.references is None:
@@ -89,6 +104,8 @@ class Protocol:
         if self.drop_equal != "no":
             whose = {"row": "that caption", "image": "all captions of the image"}[self.drop_equal]
             parts.append(f"a judged caption is taken out of the references of {whose}")
+        if self.joined:
+            parts.append("the references of a caption are joined into one")
         return "; ".join(parts)
 
     def changed(
@@ -99,6 +116,9 @@ class Protocol:
         seed: int | None = None,
         drop_own: bool | None = None,
         drop_equal: str | None = None,
+        part: str | None = None,
+        systems: str | None = None,
+        joined: bool | None = None,
     ) -> Protocol:
         """Return a variant whose name says what was changed."""
         given = {
@@ -107,6 +127,9 @@ class Protocol:
             "seed": seed,
             "drop_own": drop_own,
             "drop_equal": drop_equal,
+            "part": part,
+            "systems": systems,
+            "joined": joined,
         }
         new = {k: v for k, v in given.items() if v is not None and v != getattr(self, k)}
         name = self.name + "".join(f"+{k}={v}" for k, v in new.items())
@@ -122,7 +145,7 @@ def _all() -> dict[str, Protocol]:
         ("flickr8k-cf", "tau-b", "each"): "CLIPScore and its successors",
         ("composite", "tau-c", "each"): "CLIPScore and its successors",
         ("composite", "tau-b", "each"): "BERT-TBR, ViLBERTScore, Sharif et al.",
-        ("composite", "rho", "each"): "TIGEr, VIFIDEL",
+        ("composite", "rho", "each"): "TIGEr",
         ("polaris", "tau-c", "each"): "Polos and its successors",
         ("nebula", "tau-c", "each"): "DENEB and its successors",
     }
@@ -167,6 +190,20 @@ def _all() -> dict[str, Protocol]:
         made += [
             Protocol(f"own/{measure}-{word}", "*", measure, pooling)
             for pooling, word in (("each", "pooled"), ("mean", "mean"))
+        ]
+    for name in ("composite", "composite-thoroughness"):
+        made += [
+            Protocol(
+                f"{name}/rho-coco-machine-{k}refs",
+                name,
+                "rho",
+                references=k,
+                draws=5 if k == 1 else 1,
+                part="coco",
+                systems="machine",
+                used_by="VIFIDEL",
+            )
+            for k in (5, 1, 0)
         ]
     for ties in ("strict", "half", "correct"):
         for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil"):
@@ -261,22 +298,64 @@ def _change(text: str) -> tuple[str, Any]:
     key, _, value = text.partition("=")
     if key in ("references", "draws", "seed") and value.isdigit():
         return key, int(value)
-    if key == "drop_own" and value in ("True", "False"):
+    if key in ("drop_own", "joined") and value in ("True", "False"):
         return key, value == "True"
+    if key == "part" and value:
+        return key, value
+    if key == "systems" and value in SYSTEMS:
+        return key, value
     if key == "drop_equal" and value in ("no", "row", "image"):
         return key, value
     raise UsageError(
         f"cannot read the change {text!r} of a protocol: references, draws and seed take a "
-        "number, drop_own True or False, drop_equal no, row or image"
+        "number, drop_own and joined True or False, drop_equal no, row or image, systems human or "
+        "machine, part the name of a group"
     )
+
+
+def selected(judged: JudgementSet, protocol: Protocol) -> JudgementSet:
+    """Return the captions of the set that the protocol is about.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    if protocol.drop_own:
+        judged = judged.without_own()
+    keep = np.ones(len(judged.samples), bool)
+    if protocol.part:
+        known = [] if judged.groups is None else sorted(set(judged.groups.tolist()))
+        if protocol.part not in known:
+            raise InputError(
+                f"{judged.name} has no part {protocol.part!r}"
+                + (f"; its parts are {', '.join(known)}" if known else "")
+            )
+        keep &= judged.groups == protocol.part
+    if protocol.systems:
+        people = np.array([str(s).lower().startswith("human") for s in judged.samples.systems])
+        keep &= people == (protocol.systems == "human")
+    if not keep.any():
+        raise InputError(f"{judged.name}: no caption is left under {protocol.name}")
+    return judged if keep.all() else judged.only(keep, "left out by the protocol")
 
 
 def chosen_samples(judged: JudgementSet, protocol: Protocol, draw: int = 0) -> CaptionSet:
     """Return the captions with the references that the protocol takes in this draw."""
     drawn = _drawn(judged, protocol, draw)
-    if protocol.drop_equal == "no":
-        return drawn
-    return without_equal(drawn, judged.units if protocol.drop_equal == "image" else None)
+    if protocol.drop_equal != "no":
+        drawn = without_equal(drawn, judged.units if protocol.drop_equal == "image" else None)
+    return with_joined(drawn) if protocol.joined else drawn
+
+
+def with_joined(samples: CaptionSet) -> CaptionSet:
+    """Return the samples with one reference each: all of theirs, end to end."""
+    made = CaptionSet.build(
+        samples.captions(),
+        [[" ".join(r)] if r else [] for r in samples.references()],
+        ids=samples.ids.tolist(),
+        images=samples.images.tolist(),
+        systems=samples.systems.tolist(),
+    )
+    return replace(made, evidence=samples.evidence)
 
 
 def _drawn(judged: JudgementSet, protocol: Protocol, draw: int) -> CaptionSet:
@@ -310,16 +389,7 @@ def with_references(samples: CaptionSet, index: np.ndarray, counts: np.ndarray) 
     """Return the samples with other references: ``index`` into the flat list, counts per row."""
     offsets = np.zeros(len(samples) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
-    return CaptionSet(
-        samples.pool,
-        samples.caption,
-        samples.reference[index],
-        offsets,
-        samples.ids,
-        samples.images,
-        samples.systems,
-        samples.objects,
-    )
+    return replace(samples, reference=samples.reference[index], offsets=offsets)
 
 
 def without_equal(samples: CaptionSet, units: npt.NDArray[np.object_] | None = None) -> CaptionSet:

@@ -1,27 +1,24 @@
 """The features of a composite: score columns of other metrics, computed by the engine.
 
 An input is written as the engine's users write it: ``meteor``, ``cider(df='coco-val')``,
-``bertscore_r`` (a column stands for its metric). Tables of features are kept in the cache folder
-under a key of the data and of each metric's own signature, so that training again takes seconds.
+``bertscore_r`` (a column stands for its metric). Statistics are kept in the engine's cache, so that
+training again takes seconds.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from captious import registry, settings, spec
-from captious.engine.run import fingerprint, run
+from captious import registry, spec
+from captious.engine.cache import default_cache
+from captious.engine.run import run
 from captious.errors import InputError, UsageError
-from captious.io import files
 from captious.metrics.base import Metric, Need
-from captious.types import CaptionSet, Floats
+from captious.types import CaptionSet, Evidence, Floats
 
 _NOT_OURS = ("refs", "captious", "objects")
 
@@ -67,7 +64,7 @@ def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
             problems.append(str(err))
             continue
         names = [c.name for c in metric.columns]
-        if type(metric).inputs is not Metric.inputs:
+        if metric.learned:
             problems.append(f"{one}: a composite cannot be an input of a composite")
         elif one.name in names:
             found.append(Input(str(one), metric, names.index(one.name)))
@@ -93,10 +90,14 @@ def needs_of(metrics: Sequence[Metric]) -> frozenset[Need]:
     return frozenset().union(*(m.needs for m in metrics))
 
 
-def identity(metric: Metric, context: Any) -> dict[str, str]:
+def identity(metric: Metric, context: Any, evidence: Evidence) -> dict[str, str]:
     """Return what decides this metric's values: its signature but for the data's own facts."""
-    text = metric.signature("-", context)
-    parts = dict(part.partition(":")[::2] for part in text.split("|")[1:])
+    return signature_facts(metric.signature("-", context, evidence))
+
+
+def signature_facts(signature: str) -> dict[str, str]:
+    """Return the parts of a signature that do not depend on the captions."""
+    parts = dict(part.partition(":")[::2] for part in signature.split("|")[1:])
     return {k: v for k, v in parts.items() if k not in _NOT_OURS}
 
 
@@ -135,39 +136,26 @@ class Table:
 
 
 def table(samples: CaptionSet, inputs: Sequence[Input], store: bool = True) -> Table:
-    """Compute the features of all captions, or take them from the cache."""
-    data = samples.pool.derived(
-        ("fingerprint", id(samples)), lambda: (samples, fingerprint(samples))
-    )[1]
-    by_metric: dict[Metric, tuple[Floats, dict[str, str], dict[int, str]]] = {}
-    todo: list[Metric] = []
-    for metric in metrics_of(inputs):
-        path = _path(metric, data)
-        kept = _read(path) if store and path.exists() else None
-        # A metric that has learned to read better says so in its signature.
-        if kept is not None and kept[1] == identity(metric, _context(metric, samples)):
-            by_metric[metric] = kept
-        else:
-            todo.append(metric)
-    if todo:
-        scored = run(samples, todo, resamples=0)
-        for step, rows in zip(scored.steps, scored.blocks, strict=True):
-            metric = step.metric
-            name = step.names[0]
-            why = {
-                row: reason
-                for row, reason in _rows_of(scored.unscored, samples, name).items()
-                if np.isnan(rows[row]).any()
-            }
-            facts = identity(metric, _context(metric, samples))
-            by_metric[metric] = (metric.scores(rows), facts, why)
-            if store:
-                _write(_path(metric, data), *by_metric[metric])
-    values = np.column_stack([by_metric[i.metric][0][:, i.index] for i in inputs])
-    reasons = {
-        (row, at): why for at, i in enumerate(inputs) for row, why in by_metric[i.metric][2].items()
-    }
-    return Table(values, tuple(by_metric[i.metric][1] for i in inputs), reasons)
+    """Compute the features of all captions, or take them from the statistics cache."""
+    metrics = metrics_of(inputs)
+    scored = run(samples, metrics, resamples=0, cache=default_cache() if store else None)
+    values: dict[Metric, Floats] = {}
+    facts: dict[Metric, dict[str, str]] = {}
+    why: dict[Metric, dict[int, str]] = {}
+    for step, rows in zip(scored.steps, scored.blocks, strict=True):
+        metric, name = step.metric, step.names[0]
+        values[metric] = metric.scores(rows)
+        facts[metric] = signature_facts(scored.signatures[name])
+        why[metric] = {
+            row: reason
+            for row, reason in _rows_of(scored.unscored, samples, name).items()
+            if np.isnan(rows[row]).any()
+        }
+    return Table(
+        np.column_stack([values[i.metric][:, i.index] for i in inputs]),
+        tuple(facts[i.metric] for i in inputs),
+        {(row, at): text for at, i in enumerate(inputs) for row, text in why[i.metric].items()},
+    )
 
 
 def _rows_of(unscored: Iterable[Any], samples: CaptionSet, column: str) -> dict[int, str]:
@@ -180,37 +168,3 @@ def _rows_of(unscored: Iterable[Any], samples: CaptionSet, column: str) -> dict[
         for row, (name, system) in enumerate(keys)
         if (str(name), str(system)) in told
     }
-
-
-def _context(metric: Metric, samples: CaptionSet) -> Any:
-    """Return the corpus facts, for the signature only."""
-    return metric.prepare(samples)
-
-
-def _path(metric: Metric, data: str) -> Path:
-    # What the metric reads outside of the data: weights and tables by size and time.
-    from captious import assets
-
-    named = []
-    for name in metric.assets:
-        found = assets.available(name)
-        if found is not None:
-            parts = (
-                sorted(p for p in found.rglob("*") if p.is_file()) if found.is_dir() else [found]
-            )
-            named.append([name, [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in parts]])
-    key = json.dumps([data, registry.text_form(metric), [c.name for c in metric.columns], named])
-    name = f"{metric.name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
-    return settings.get().cache_dir / "features" / name
-
-
-def _write(path: Path, values: Floats, facts: dict[str, str], why: dict[int, str]) -> None:
-    said = json.dumps([facts, why]).encode()
-    with files.replacing(path, "wb") as file:
-        np.savez(file, values=values, said=np.frombuffer(said, np.uint8))
-
-
-def _read(path: Path) -> tuple[Floats, dict[str, str], dict[int, str]]:
-    with np.load(path, allow_pickle=False) as file:
-        facts, why = json.loads(bytes(file["said"]))
-        return file["values"], facts, {int(k): v for k, v in why.items()}

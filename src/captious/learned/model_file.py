@@ -108,6 +108,10 @@ class Model:
         out = []
         for one, then, now in zip(self.inputs, self.identities, found, strict=True):
             for key in dict.fromkeys([*then, *now]):
+                if key not in now and then[key] == "none":
+                    continue  # an option that was not used and that the metric no longer has
+                if key not in then and one.metric.is_default(key):
+                    continue  # an option that came later and is not used
                 if then.get(key) != now.get(key):
                     out.append(
                         f"{one.text}: {key} was {then.get(key, 'absent')} in training and is "

@@ -53,6 +53,22 @@ def _of(x: npt.ArrayLike, y: npt.ArrayLike, compute: Callable[[Any, Floats, Floa
     return float(compute(stats, a, b))
 
 
+def p_value(measure: str, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Return the p-value (two-sided) of a correlation, observations taken as independent.
+
+    Example:
+        >>> round(p_value("r", [1, 2, 3, 4, 5], [1, 3, 2, 5, 4]), 3)
+        0.104
+    """
+    tests: dict[str, Callable[[Any, Floats, Floats], float]] = {
+        "tau-b": lambda stats, a, b: stats.kendalltau(a, b, variant="b").pvalue,
+        "tau-c": lambda stats, a, b: stats.kendalltau(a, b, variant="c").pvalue,
+        "rho": lambda stats, a, b: stats.spearmanr(a, b).pvalue,
+        "r": lambda stats, a, b: stats.pearsonr(a, b).pvalue,
+    }
+    return _of(x, y, tests[measure])
+
+
 def credit(first: Floats, second: Floats, preference: Floats, ties: str) -> Floats:
     """Return for each pair 1 if the metric prefers the same caption as people, else 0.
 

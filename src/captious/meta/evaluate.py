@@ -9,10 +9,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from captious import settings
 from captious.errors import UsageError
 from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
-from captious.judgements.protocols import Protocol, chosen_samples
+from captious.judgements.protocols import Protocol, chosen_samples, selected
 from captious.meta import agreement
 from captious.meta.scoring import Scorer, Scores
 from captious.progress import track
@@ -38,6 +37,8 @@ class Result:
         spread: standard deviation over draws of references.
         signature: of the scores.
         reason: why there is no value.
+        p: of the correlation being zero, observations taken as independent (of several draws the
+            largest); NaN for shares of pairs.
     """
 
     metric: str
@@ -50,6 +51,7 @@ class Result:
     spread: float = 0.0
     signature: str = ""
     reason: str = ""
+    p: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def evaluate(
     scorer: Scorer,
     *,
     resamples: int = RESAMPLES,
-    seed: int | None = None,
+    seed: int = bootstrap.SEED,
 ) -> Evaluation:
     """Measure how far each metric of the scorer agrees with people.
 
@@ -171,9 +173,7 @@ def evaluate(
             f"{judged.name} holds {'choices between two captions' if pairs else 'ratings'}: "
             f"the protocol {protocol.name} does not apply to it"
         )
-    seed = settings.get().seed if seed is None else seed
-    if protocol.drop_own:
-        judged = judged.without_own()
+    judged = selected(judged, protocol)
     tables = [scorer(chosen_samples(judged, protocol, d)) for d in range(protocol.draws)]
     units, size = agreement.unit_numbers(_units(judged))
     weights = None
@@ -275,6 +275,9 @@ def _ratings(
         groups,
         float(np.std(per_draw)),
         columns[0].signature,
+        p=max(
+            agreement.p_value(protocol.measure, c.values[rows[stays]], y[stays]) for c in columns
+        ),
     ), np.mean([c.values for c in columns], axis=0)
 
 

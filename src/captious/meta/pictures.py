@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,30 @@ def curves(lines: dict[str, list[float]], at: Sequence[float], path: Path, x: st
     axes.set_ylabel(y)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=7, ncols=1, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    _save(figure, path)
+
+
+def panels(
+    parts: Mapping[str, tuple[Sequence[float], dict[str, list[float]]]], path: Path, x: str, y: str
+) -> None:
+    """Draw several sets of curves side by side: title -> (positions, name -> values)."""
+    plt = _plot()
+    figure, rows = plt.subplots(
+        1, len(parts), figsize=(3.2 * len(parts) + 1.6, 3.8), sharey=True, squeeze=False
+    )
+    named: dict[str, Any] = {}
+    for axes, (title, (at, lines)) in zip(rows[0], parts.items(), strict=True):
+        for number, (name, values) in enumerate(lines.items()):
+            style = "-" if number < 10 else "--"
+            (drawn,) = axes.plot(at, values, style, marker="o", markersize=3, label=name)
+            named.setdefault(name, drawn)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel(x, fontsize=8)
+        axes.grid(alpha=0.3)
+    rows[0][0].set_ylabel(y, fontsize=8)
+    rows[0][-1].legend(
+        named.values(), named, fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5)
+    )
     _save(figure, path)
 
 

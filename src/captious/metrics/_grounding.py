@@ -14,14 +14,15 @@ def region_rank_similarity(reference: Floats, candidate: Floats, scaled: bool = 
     """RRS: discounted gain of the candidate's region order over that of the reference's own.
 
     The gain of a region is its reference weight, min-max scaled per image if ``scaled`` (the
-    released code; without it all values sit near one). Equal values keep the order of the regions.
-    A constant reference ranks nothing: 1.
+    released code; without it all values sit near one), else its positive part: a region that the
+    references do not describe has no relevance, and the value stays in 0..1. Equal values keep the
+    order of the regions. A reference that is constant or nowhere positive ranks nothing: 1.
 
     >>> r = np.array([[3.0, 2.0, 1.0]])
     >>> round(float(region_rank_similarity(r, r[:, ::-1])[0]), 4)
     0.6199
     """
-    gain = reference
+    gain = np.maximum(reference, 0.0)
     flat = np.ptp(reference, axis=1) == 0
     if scaled:
         low = reference.min(axis=1, keepdims=True)

@@ -20,7 +20,16 @@ import numpy as np
 
 from captious import assets, errors
 from captious._version import __version__
-from captious.types import CaptionSet, Column, Explanation, Floats, Need, Sample, Stats
+from captious.types import (
+    CaptionSet,
+    Column,
+    Evidence,
+    Explanation,
+    Floats,
+    Need,
+    Sample,
+    Stats,
+)
 
 __all__ = ["Column", "Explanation", "Metric", "Need", "Stats"]
 
@@ -37,6 +46,9 @@ class Metric:
         identity: value that a caption equal to its only reference gets, or None if none is fixed.
         empty: value of an empty caption in the first column (NaN = undefined).
         without_image: the spec to ask for where captions have no image, if there is one.
+        batch: rows that it takes at once; costly metrics take fewer, so that less is lost if a
+            run is killed.
+        learned: whether it is a composite that was trained over other metrics.
     """
 
     name: ClassVar[str] = ""
@@ -46,6 +58,8 @@ class Metric:
     identity: ClassVar[float | None] = None
     empty: ClassVar[float] = 0.0
     without_image: ClassVar[str] = ""
+    batch: ClassVar[int] = 50_000
+    learned: ClassVar[bool] = False
 
     # -- what it takes ---------------------------------------------------------------------
 
@@ -53,6 +67,11 @@ class Metric:
     def assets(self) -> tuple[str, ...]:
         """Names of the outside resources that this parameterisation reads."""
         return ()
+
+    @property
+    def region_kind(self) -> str:
+        """The kind of region features that this parameterisation reads ("" = none)."""
+        return ""
 
     def missing(self) -> list[errors.CaptiousError]:
         """Return every package and resource that is not here, as errors with their remedy."""
@@ -72,15 +91,38 @@ class Metric:
 
     def prepare(self, samples: CaptionSet) -> Any:
         """Return corpus facts (document frequencies, idf), or None if there are none."""
+        if self.inputs:
+            return tuple(metric.prepare(samples) for metric in self.inputs)
         return None
 
     def merge(self, a: Any, b: Any) -> Any:
         """Join the corpus facts of two shards; commutative and associative."""
+        if self.inputs:
+            return tuple(m.merge(x, y) for m, x, y in zip(self.inputs, a, b, strict=True))
         return a if b is None else b
+
+    def seal(self, context: Any) -> Any:
+        """Drop what only a merge of shards that share images needs; the engine cuts by image."""
+        if self.inputs:
+            return tuple(m.seal(c) for m, c in zip(self.inputs, context, strict=True))
+        return context
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return one row of statistics per sample."""
+        if self.inputs:
+            parts = [m.stats(samples, c) for m, c in zip(self.inputs, context, strict=True)]
+            return self.combine(parts, context, samples.evidence)
         raise TypeError(f"{type(self).__name__} must override stats()")
+
+    def context_digest(self, context: Any) -> str | None:
+        """Return a hash of the corpus facts; None where they do not tell (no result is kept)."""
+        if context is None:
+            return ""
+        if self.inputs:
+            pairs = zip(self.inputs, context, strict=True)
+            parts = [metric.context_digest(part) for metric, part in pairs]
+            return None if None in parts else "|".join(map(str, parts))
+        return getattr(context, "digest", None)
 
     # -- a metric made of other metrics --------------------------------------------------------
 
@@ -89,7 +131,7 @@ class Metric:
         """Metrics that this one is computed from; the engine runs each of them once."""
         return ()
 
-    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any]) -> Stats:
+    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any], evidence: Evidence) -> Stats:
         """Return the statistics from those of :attr:`inputs`, all of the same samples."""
         raise TypeError(f"{type(self).__name__} names inputs: it must override combine()")
 
@@ -121,21 +163,35 @@ class Metric:
         """Return the parameters of this metric by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    def is_default(self, parameter: str) -> bool:
+        """Tell whether a parameter has its default value."""
+        defaults = {f.name: f.default for f in fields(self)}
+        return parameter in defaults and getattr(self, parameter) == defaults[parameter]
+
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Return what the signature must say beyond name, references and parameters."""
         return {}
 
-    def signature(self, refs: str, context: Any, objects: str = "given") -> str:
+    def evidence_parts(self, evidence: Evidence) -> dict[str, str]:
+        """Return what the signature must say of the evidence that is read."""
+        parts = {}
+        if Need.IMAGE_OBJECTS in self.needs:
+            parts["objects"] = "none" if evidence.labels is None else evidence.labels.source
+        if Need.IMAGE_REGIONS in self.needs:
+            store = evidence.regions_like(self.region_kind)
+            parts["features"] = "none" if store is None else store.source
+        return parts
+
+    def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
         """Return the text that has to stand beside every number of this metric.
 
         Args:
             refs: how many references the captions have.
             context: the corpus facts that were used.
-            objects: where object labels come from.
+            evidence: what is known of the images.
         """
         parts = {"refs": refs} if Need.REFERENCES in self.needs else {}
-        if Need.IMAGE_OBJECTS in self.needs:
-            parts["objects"] = objects
+        parts |= self.evidence_parts(evidence or Evidence())
         parts |= {k: _plain(v) for k, v in self.parameters().items()}
         parts |= self.signature_parts(context)
         parts["captious"] = __version__

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_MOST = 1 << 24  # captions times bases times pieces that are scored at once
+
+
 @dataclass(frozen=True)
 class Profile:
     """One reading of the method; see the table in the module's docstring."""
@@ -99,8 +102,9 @@ class BertTbr(Metric):
 
     Args:
         profile: ``clean``, ``paper`` or ``release``.
-        parts: ``TBR``, or for the ablation ``BS`` (BERTScore recall), ``T``, ``TB``, ``TR``,
-            ``TcatR``.
+        parts: ``TBR``, or for the ablation ``BS`` (the recall of BERTScore with idf: every
+            reference piece counts, also one whose best cosine is not positive), ``T``, ``TB``,
+            ``TR``, ``TcatR``.
         encoder: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's are
             ``bert-base-uncased`` and ``roberta-large``.
         layer: hidden state, 0 = embeddings; None = the encoder's known default.
@@ -207,10 +211,14 @@ class BertTbr(Metric):
                 place = np.full(len(lists), -1)
                 place[chosen] = np.arange(len(chosen))
                 rows = np.flatnonzero(place[group] >= 0)
+                most = max(1, _MOST // taken[0].numel())
                 for some in batches(lengths[block.captions[rows]]):
-                    at = rows[some]
-                    value = self._rows(block, at, place[group[at]], joint, taken, swapped, tables)
-                    out[at] = value.cpu().numpy()
+                    for start in range(0, len(some), most):
+                        at = rows[some[start : start + most]]
+                        value = self._rows(
+                            block, at, place[group[at]], joint, taken, swapped, tables
+                        )
+                        out[at] = value.cpu().numpy()
         return out
 
     def _rows(
@@ -238,7 +246,7 @@ class BertTbr(Metric):
             joint.stop[which],
             view.content,
             view.stop,
-            self._threshold() if PARTS[self.parts][0] else 0.0,
+            self._threshold() if PARTS[self.parts][0] else None,
             PROFILES[self.profile].denominator,
         )
         value = found.combined * found.removed if PARTS[self.parts][2] else found.combined

@@ -55,6 +55,8 @@ class BertScore(Metric):
         pool: over references, ``max`` or ``mean``.
         baseline: ``off``, ``known`` (the published value), or a file of ``captious calibrate``.
         dtype: ``float32``, ``bfloat16`` or ``float16`` for the encoder.
+        profile: ``clean`` (F is 0 where P or R is not positive) or ``release`` (the formula as the
+            released program has it, whatever the signs).
     """
 
     encoder: str = "minilm"
@@ -63,6 +65,7 @@ class BertScore(Metric):
     pool: str = "max"
     baseline: str = "off"
     dtype: str = "float32"
+    profile: str = "clean"
 
     name: ClassVar[str] = "bertscore"
     columns: ClassVar[tuple[Column, ...]] = (
@@ -77,6 +80,8 @@ class BertScore(Metric):
     def __post_init__(self) -> None:
         if self.pool not in ("max", "mean"):
             raise UsageError(f"bertscore: pool is 'max' or 'mean', not {self.pool!r}")
+        if self.profile not in ("clean", "release"):
+            raise UsageError(f"bertscore: profile is 'clean' or 'release', not {self.profile!r}")
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages and an absent model."""
@@ -102,7 +107,9 @@ class BertScore(Metric):
             counts = np.array([len(r) for r in block.references])
             captions = np.repeat(block.captions, counts)
             references = np.concatenate(block.references)
-            pairs = score_pairs(block, captions, references, weights, encoder.device)
+            pairs = score_pairs(
+                block, captions, references, weights, encoder.device, self.profile == "release"
+            )
             starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
             if self.pool == "max":
                 rows[block.rows] = np.maximum.reduceat(pairs, starts, axis=0)
@@ -135,7 +142,9 @@ class BertScore(Metric):
         encoded = encoder.encode(texts, self._layer())
         other = np.arange(1, len(texts))
         block = Block(np.zeros(1, np.int64), np.zeros(1, np.int64), [other], encoded)
-        pairs = score_pairs(block, np.zeros_like(other), other, weights, encoder.device)
+        pairs = score_pairs(
+            block, np.zeros_like(other), other, weights, encoder.device, self.profile == "release"
+        )
         best = int(np.argmax(pairs[:, 2])) + 1
         at = [slice(encoded.offsets[k], encoded.offsets[k + 1]) for k in (0, best)]
         matrix = (encoded.vectors[at[1]] @ encoded.vectors[at[0]].T).numpy()
@@ -180,8 +189,14 @@ class BertScore(Metric):
         return table[self._layer()]
 
 
-def score_pairs(block: Block, left: Ints, right: Ints, weights: Floats, device: str) -> Floats:
-    """Return P, R, F of text pairs; P is weighted over the left pieces, R over the right."""
+def score_pairs(
+    block: Block, left: Ints, right: Ints, weights: Floats, device: str, raw_f: bool = False
+) -> Floats:
+    """Return P, R, F of text pairs; P is weighted over the left pieces, R over the right.
+
+    F is 0 where P or R is not positive: a harmonic mean of numbers of different sign can be
+    anything (P .30 and R -.29 give -17.4). ``raw_f`` applies the formula all the same.
+    """
     import torch
 
     encoded = block.encoded
@@ -202,7 +217,8 @@ def score_pairs(block: Block, left: Ints, right: Ints, weights: Floats, device: 
         )
         scored = (content_a > 0) & (content_b > 0)
         total = p + r
-        f = torch.where(total != 0, 2 * p * r / torch.where(total != 0, total, 1.0), 0.0)
+        fine = total != 0 if raw_f else (p > 0) & (r > 0)
+        f = torch.where(fine, 2 * p * r / torch.where(fine, total, 1.0), 0.0)
         out[pick] = torch.where(scored[:, None], torch.stack([p, r, f], 1), 0.0).cpu().numpy()
     return out
 

@@ -26,7 +26,7 @@ from captious.errors import InputError, UsageError
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import document_frequency, ngrams, tokenizers, tokens
 from captious.text.document_frequency import DocumentFrequency
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, Sample, WorkKey
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,10 @@ class Cider(Metric):
         """Join the counts of two shards; an image in both counts once."""
         return document_frequency.merge(a, b, self.by) if self.df == "corpus" else a
 
+    def seal(self, context: DocumentFrequency) -> DocumentFrequency:
+        """Keep the counts alone: no other shard holds these images."""
+        return context.sealed()
+
     def stats(self, samples: CaptionSet, context: DocumentFrequency) -> Stats:
         """Return the score of each caption."""
         if context.documents < 2:
@@ -87,7 +91,8 @@ class Cider(Metric):
         for n in range(1, ngrams.ORDERS + 1):
             counts = table.counts[n - 1]
             idf = samples.pool.derived(
-                ("idf", self.tokenizer, self.stem, n, id(context)),
+                # The context stands beside its product, so that its id is not given to another.
+                WorkKey[Any]("idf", (self.tokenizer, self.stem, n, id(context))),
                 lambda n=n: (context, context.idf(samples.pool, n)),  # type: ignore[misc]
             )[1]
             captions = _weighted(counts[samples.caption], idf)

@@ -23,6 +23,9 @@ against ``a cat sleeps`` scores 0).
 A few sentences are aligned in plain Python; more are compiled with numba, which takes some ten
 seconds the first time on a machine and is kept on disk after that.
 
+A caption with more than four million ways to match its words with those of its references (one word
+2,000 times on both sides) is not scored; the reference program needs hours for it.
+
 Known deviation: ``|||`` is removed from references too (the toolkit only removes it from captions,
 and a reference with it breaks its protocol).
 """
@@ -40,7 +43,7 @@ from captious import errors, settings
 from captious.metrics import _meteor_align, _meteor_picture
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, Sample, WorkKey
 
 STAGES = ("exact", "stem", "synonym", "paraphrase")
 _WEIGHTS = _meteor_align.WEIGHTS
@@ -107,10 +110,14 @@ class Meteor(Metric):
             else "no references"
             for i in np.flatnonzero(skip | (samples.reference_counts == 0)).tolist()
         }
-        if not skip.any():
-            return Stats(self._align(samples, keep=0)[0], reasons)
         rows = np.full((len(samples), _meteor_align.STATISTICS), np.nan)
-        rows[~skip] = self._align(samples.take(np.flatnonzero(~skip)), keep=0)[0]
+        take = np.flatnonzero(~skip)
+        rows[take], best, _ = self._align(samples.take(take) if skip.any() else samples, keep=0)
+        for i in take[best < 0].tolist():
+            reasons[i] = (
+                f"more than {_meteor_align.MOST:,} ways to match single words with its references "
+                "(the same words over and over)"
+            )
         return Stats(rows, reasons)
 
     def scores(self, rows: Floats) -> Floats:
@@ -137,6 +144,8 @@ class Meteor(Metric):
             raise errors.InputError(f"{sample.id}: METEOR explains a caption by its references")
         samples = CaptionSet.of([sample])
         rows, best, matches = self._align(samples, keep=1)
+        if best[0] < 0:
+            raise errors.InputError(f"{sample.id}: too many ways to match its words")
         lexicon = self._lexicon(samples)
         caption = lexicon.sentence(int(samples.caption[0]))
         reference = lexicon.sentence(int(samples.reference[best[0]]))
@@ -178,7 +187,7 @@ class Meteor(Metric):
         from captious.metrics import _meteor_words
 
         return samples.pool.derived(
-            ("meteor", self),
+            WorkKey[Any]("meteor", (self,)),
             lambda: _meteor_words.build(samples.pool, self.tokenizer, *self._tables()),
         )
 

@@ -15,15 +15,14 @@ words "dog", "red", "ball" reach 0.5, 0.1 and 0.3, the other columns are 0.3 and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.evidence.region_source import region_store
+from captious.metrics._by_image import ImageGroups, group_by_image
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.metrics.tiger import Tiger
+from captious.metrics.tiger import IMAGES_AT_ONCE, Tiger
 from captious.types import CaptionSet, Floats, Sample
 
 _FUNCTION = """
@@ -43,12 +42,10 @@ class Scan(Metric):
     Args:
         model: a grounding model: asset name, path of a SCAN model, or ``clip:PATH``.
         vocabulary: vocabulary json of an original SCAN checkpoint.
-        regions: region features; default: those named in the settings, else extracted.
     """
 
     model: str = "scan-flickr8k"
     vocabulary: str | None = None
-    regions: str | None = None
 
     name: ClassVar[str] = "scan"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
@@ -62,61 +59,66 @@ class Scan(Metric):
 
     @property
     def _tiger(self) -> Tiger:
-        return Tiger(model=self.model, vocabulary=self.vocabulary, regions=self.regions)
+        return Tiger(model=self.model, vocabulary=self.vocabulary)
 
     @property
     def assets(self) -> tuple[str, ...]:
         """Those of TIGEr."""
         return self._tiger.assets
 
-    def prepare(self, samples: CaptionSet) -> None:
-        """Find every image without region features before any work is done."""
-        self._tiger.prepare(samples)
+    @property
+    def region_kind(self) -> str:
+        """The features that the grounding model was trained on."""
+        return self._tiger.region_kind
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
-        """Return the similarity per row; a caption stands in for the references of TIGEr."""
-        own = CaptionSet.build(
-            samples.captions(),
-            [[text] for text in samples.captions()],
-            images=samples.images.tolist(),
-        )
-        found = self._tiger.stats(own, context)
-        rows = np.full((len(samples), 3), np.nan)
-        rows[:, 0] = found.rows[:, 3]
-        known = [row for row in range(len(samples)) if row not in found.reasons]
-        rows[known, 1:] = self._words(
-            [(str(samples.images[row]), str(text)) for row, text in enumerate(samples.captions())],
-            known,
-        )
-        return Stats(rows, found.reasons, found.notes)
-
-    def _words(self, pairs: list[tuple[str, str]], known: list[int]) -> Floats:
-        """Return mean and weakest fit of the content words; without any, all words count."""
+        """Return similarity and the fit of the words; an image's regions are read once."""
         from captious.models import grounding
 
-        model, store = grounding.load(self.model, self.vocabulary), region_store(self.regions)
-        texts = list(dict.fromkeys(pairs[row][1] for row in known))
-        vectors = dict(zip(texts, model.words(texts), strict=True))
-        kept = {
-            text: [k for k, w in enumerate(model.tokens(text)) if w not in FUNCTION_WORDS]
-            for text in texts
+        groups = group_by_image(samples, self.region_kind, self.name, references=False)
+        model = grounding.load(self.model, self.vocabulary)
+        grounding.check_dimensions(model, groups.store)
+        captions = samples.captions()
+        rows = np.full((len(samples), 3), np.nan)
+        self._fill(rows, groups, captions, model)
+        unknown = sum(model.unknown(captions[row]) > 0 for row in groups.scored)
+        empty = sum(not captions[row].strip() for row in groups.scored)
+        notes = {
+            "captions with words unknown to the grounding model": unknown,
+            "empty captions": empty,
         }
-        out = np.zeros((len(known), 2))
-        order = sorted(range(len(known)), key=lambda at: pairs[known[at]][0])
-        for image, rows in groupby(order, key=lambda at: pairs[known[at]][0]):
-            regions = model.regions(store[image])
-            for at in rows:
-                text = pairs[known[at]][1]
-                fit = (regions @ vectors[text].T).amax(0).double().numpy()
-                fit = np.sort(fit[kept[text]] if kept[text] else fit)
-                out[at] = fit.mean(), fit[:2].mean()
-        return out
+        return Stats(rows, groups.reasons, {text: count for text, count in notes.items() if count})
+
+    def _fill(self, rows: Floats, groups: ImageGroups, captions: list[str], model: Any) -> None:
+        """Score image after image; without any content word, all words of a caption count."""
+        from captious.models import grounding
+
+        images = list(groups.rows)
+        for begin in range(0, len(images), IMAGES_AT_ONCE):
+            some = images[begin : begin + IMAGES_AT_ONCE]
+            texts = list(dict.fromkeys(captions[r] for image in some for r in groups.rows[image]))
+            vectors = dict(zip(texts, model.words(texts), strict=True))
+            kept = {
+                text: [k for k, w in enumerate(model.tokens(text)) if w not in FUNCTION_WORDS]
+                for text in texts
+            }
+            for image in some:
+                mine = groups.rows[image]
+                regions = model.regions(groups.store[image])
+                own = list(dict.fromkeys(captions[row] for row in mine))
+                block, lengths = grounding.stack([vectors[text] for text in own])
+                similar = model.similarity(regions, block, lengths).double().numpy()
+                for row in mine:
+                    text = captions[row]
+                    fit = (regions @ vectors[text].T).amax(0).double().numpy()
+                    fit = np.sort(fit[kept[text]] if kept[text] else fit)
+                    rows[row] = similar[own.index(text)], fit.mean(), fit[:2].mean()
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Model, weights, features."""
+        """Model and weights."""
         return self._tiger.signature_parts(context)
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show which regions the words look at."""
-        own = Sample(sample.id, sample.caption, (sample.caption,), sample.image)
+        own = replace(sample, references=(sample.caption,))
         return self._tiger.explain(own, context)

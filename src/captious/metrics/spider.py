@@ -8,6 +8,7 @@ Worked example: SPICE 0.2 and CIDEr-D 1.1 give 0.65.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ import numpy as np
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.metrics.cider import CiderD
 from captious.metrics.spice import Spice
-from captious.types import CaptionSet, Sample
+from captious.types import CaptionSet, Evidence, Sample
 
 
 @dataclass(frozen=True)
@@ -60,32 +61,28 @@ class Spider(Metric):
         """What its two parts need."""
         return self._spice.assets + self._cider.assets
 
-    def prepare(self, samples: CaptionSet) -> Any:
-        """Return the document frequencies of CIDEr-D."""
-        return self._cider.prepare(samples)
+    @property
+    def inputs(self) -> tuple[Metric, ...]:
+        """SPICE and CIDEr-D."""
+        return self._spice, self._cider
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """Join the document frequencies of two shards."""
-        return self._cider.merge(a, b)
-
-    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any], evidence: Evidence) -> Stats:
         """Return the mean of the two scores of each caption."""
-        cider = self._cider.stats(samples, context)
-        spice = self._spice.stats(samples, None)
+        spice, cider = parts
         rows = (spice.rows[:, :1] + cider.rows[:, :1]) / 2
         notes = {k: v for k, v in spice.notes.items() if "undefined" not in k}
         return Stats(rows, cider.reasons | spice.reasons, cider.notes | notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name what its two parts name."""
-        return self._cider.signature_parts(context) | self._spice.signature_parts(None)
+        return self._cider.signature_parts(context[1]) | self._spice.signature_parts(None)
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Put the two explanations together; the drawing is that of the scene graphs."""
-        cider = self._cider.explain(sample, context)
+        cider = self._cider.explain(sample, context[1])
         spice = self._spice.explain(sample, None)
         one = CaptionSet.of([sample])
-        values = self._cider.stats(one, context).rows[0, 0], spice.data["scores"]["spice"]
+        values = self._cider.stats(one, context[1]).rows[0, 0], spice.data["scores"]["spice"]
         score = float(np.mean(values))
         return Explanation(
             f"spider {score:.4f}\n{spice.text}\n{cider.text}",

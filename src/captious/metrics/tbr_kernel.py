@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+_FEW = 16  # references up to which whole batches are combined at once, though its cost is M^4
+
 
 @dataclass(frozen=True, eq=False)
 class References:
@@ -57,18 +59,55 @@ def combine(refs: References, threshold: float, how: str) -> torch.Tensor:
         return refs.content[:, None, :]
     match = torch.bmm(refs.vectors, refs.vectors.mT) > threshold
     match &= refs.content[:, :, None] & refs.content[:, None, :]
-    linked = match.to(refs.vectors.dtype)
-    if how == "grow":
-        taken = own.clone()
+    few = refs.count <= _FEW
+    if how == "grow" and few:
+        linked, taken = match.to(refs.vectors.dtype), own.clone()
         for k in range(refs.count):
             matched = torch.bmm(taken.to(linked.dtype), linked) > 0
             taken |= own[:, k : k + 1] & ~matched
         return taken
-    mark = torch.bmm(own.to(linked.dtype), linked) > 0  # (B, M, R): piece matches reference
+    if how == "grow":
+        return torch.stack([_grow(o, m) for o, m in zip(own, match, strict=True)])
+    if few:
+        linked = match.to(refs.vectors.dtype)
+        mark = torch.bmm(own.to(linked.dtype), linked) > 0  # (B, M, R): piece matches reference
+    else:
+        mark = torch.stack([_marks(o, m) for o, m in zip(own, match, strict=True)])
     number = torch.arange(refs.count, device=refs.owner.device)[None, :, None]
     earlier = mark & (number < refs.owner[:, None, :])
     others = earlier.sum(1, keepdim=True) - earlier.to(torch.int64)  # without the base itself
     return own | (refs.content[:, None, :] & ~mark & (others == 0))
+
+
+def _marks(own: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
+    """Return (M, R): which pieces match a reference, for one sample."""
+    import torch
+
+    return torch.stack([match[pieces].any(0) for pieces in own])
+
+
+def _grow(own: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
+    """Return (A, R): what ``grow`` takes, for one sample with many references.
+
+    A piece is compared with the base's own pieces (``marks``, once) and with what was added so far.
+    What any base adds is little, since each addition covers its like: only those pieces are columns
+    of ``added``.
+    """
+    import torch
+
+    marks, taken = _marks(own, match), own.clone()
+    columns = torch.zeros(0, dtype=torch.int64, device=own.device)
+    added = torch.zeros(len(own), 0, device=own.device)
+    for k in range(len(own)):
+        pieces = own[k].nonzero()[:, 0]
+        new = ~marks[:, pieces]
+        new &= added @ match[columns[:, None], pieces].to(added.dtype) == 0
+        new[k] = False  # the base has them already
+        taken[:, pieces] |= new
+        some = new.any(0)
+        columns = torch.cat([columns, pieces[some]])
+        added = torch.cat([added, new[:, some].to(added.dtype)], 1)
+    return taken
 
 
 def release_rows(refs: References, taken: torch.Tensor) -> torch.Tensor:
@@ -105,7 +144,7 @@ def factors(
     stop: torch.Tensor,
     caption: torch.Tensor,
     caption_stop: torch.Tensor,
-    threshold: float,
+    threshold: float | None,
     denominator: str,
 ) -> Factors:
     """Score captions against their combined references.
@@ -118,7 +157,7 @@ def factors(
         stop: (B, R) stop words among the reference pieces.
         caption: (B, C) text pieces of the caption.
         caption_stop: (B, C) stop words among them.
-        threshold: the cut.
+        threshold: the cut; None cuts nothing and counts every piece (recall of BERTScore).
         denominator: of the second factor: ``all`` pieces that are no stop words, or the
             ``matched`` ones only.
     """
@@ -131,18 +170,25 @@ def factors(
         value = best[:, None, :].expand(shape).gather(2, rows)
         content_value = best_content[:, None, :].expand(shape).gather(2, rows)
     share = taken * weight[:, None, :]
+    counted_share = share if threshold is None else share * (value > 0)
     content = taken & ~stop[:, None, :]
     counted = content if denominator == "all" else content & (content_value > 0)
     return Factors(
-        _ratio((share * value).sum(2), (share * (value > 0)).sum(2)),
+        _ratio((share * value).sum(2), counted_share.sum(2)),
         _ratio((content * content_value).sum(2), counted.sum(2)),
     )
 
 
-def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Return each reference piece's best match among allowed caption pieces, 0 if not above."""
+def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float | None) -> torch.Tensor:
+    """Return each reference piece's best match among allowed caption pieces, 0 if not above.
+
+    Without a threshold the best cosine is kept whatever its sign; with no caption piece it is 0.
+    """
     if cosine.shape[2] == 0:
         return cosine.new_zeros(cosine.shape[:2]).double()
+    if threshold is None:
+        best = cosine.masked_fill(~allowed[:, None, :], -2.0).amax(2).clamp(max=1.0).double()
+        return best.masked_fill(~allowed.any(1)[:, None], 0.0)
     best = cosine.masked_fill(~allowed[:, None, :], 0.0).amax(2).clamp(max=1.0).double()
     return best * (best > max(threshold, 0.0))
 

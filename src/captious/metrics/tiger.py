@@ -15,9 +15,20 @@ model (SCAN) gives, for every region ``i`` of the image, how well a caption cove
 A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
 
 Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
-zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and does not.
-The length term of WDS takes a strongly negative vector for a large one; ``clip=True`` takes
-``max(0, s)`` first, an addition of ours.
+zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes the
+weights themselves as gains, of which we take the positive part: with negative gains DCG over ideal
+DCG leaves 0..1 (1.36 and -32 were seen), and the paper says that the score lies inside.
+
+The paper calls "the absolute value of s_i" how far a caption is grounded in region i. We read that
+as "its size", not as |s_i|: s_i is a cosine, and one near -1 says that the caption speaks of
+something else. So a negative s_i means "not grounded" and orders behind all others. The length term
+of WDS takes a strongly negative vector for a large one; ``clip=True`` takes ``max(0, s)`` first, an
+addition of ours.
+
+The paper gives no value of tau ("to be tuned") and none of lambda; 1.5 and 9 are those of the
+release. Our grounding model (``scan-flickr8k``) was trained by us, and RRS and WDS themselves were
+part of its loss and of the choice of its weights: what it reaches on Flickr8k is no evidence for
+the paper's model. The parameter ``smooth`` is the paper's lambda.
 
 The column ``scan_similarity`` needs no references: the grounding model's own image-caption score.
 """
@@ -32,20 +43,20 @@ import numpy as np
 
 from captious import assets
 from captious.errors import InputError, UsageError
-from captious.evidence.region_source import extraction_assets, region_store
-from captious.evidence.regions import RegionStore, require
+from captious.metrics._by_image import group_by_image, regions_of
 from captious.metrics._grounding import (
     region_rank_similarity,
     sigmoid,
     weight_distribution_parts,
 )
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.types import CaptionSet, Floats, Sample
+from captious.models.features import model_features
+from captious.types import CaptionSet, Evidence, Floats, Sample
 
 if TYPE_CHECKING:
     from captious.models.grounding import GroundingModel
 
-_IMAGES_AT_ONCE = 64
+IMAGES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -56,18 +67,17 @@ class Tiger(Metric):
         profile: ``release`` (default) or ``paper``.
         model: a grounding model: asset name, path of a SCAN model, or ``clip:PATH``.
         vocabulary: vocabulary json of an original SCAN checkpoint.
-        regions: region features; default: those named in the settings, else extracted from the
-            photographs and kept in the cache.
         tau: steepness of WDS.
+        smooth: lambda, sharpness of a region's attention to words; None = the model's own (9).
         clip: whether negative grounding weights count as zero (ours, not the paper's).
     """
 
     profile: str = "release"
     model: str = "scan-flickr8k"
     vocabulary: str | None = None
-    regions: str | None = None
     tau: float = 1.5
     clip: bool = False
+    smooth: float | None = None
 
     name: ClassVar[str] = "tiger"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
@@ -84,45 +94,31 @@ class Tiger(Metric):
     def __post_init__(self) -> None:
         if self.profile not in ("paper", "release"):
             raise UsageError(f"tiger: profile is 'paper' or 'release', not {self.profile!r}")
+        if self.smooth is not None and not self.smooth > 0:
+            raise UsageError(f"tiger: smooth (lambda) must be above 0, not {self.smooth:g}")
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """The grounding model, and the backbones where regions must be extracted."""
-        needed: tuple[str, ...] = (self.model,) if self.model in assets.known() else ()
-        return needed + extraction_assets(self.regions)
+        """The grounding model."""
+        return (self.model,) if self.model in assets.known() else ()
 
-    def prepare(self, samples: CaptionSet) -> None:
-        """Find every image without region features before any work is done."""
-        images = [image for image in samples.images if image is not None]
-        store = self._store()
-        add = getattr(store, "add", None)
-        if add is not None:
-            add(images)
-        else:
-            require(store, images)
+    @property
+    def region_kind(self) -> str:
+        """The features that the grounding model was trained on."""
+        return model_features(self.model)
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """One row of the four columns per sample; an image's texts are grounded once."""
         from captious.models.grounding import check_dimensions
 
-        model, store = self._model(), self._store()
+        groups = group_by_image(samples, self.region_kind, self.name, references=True)
+        model, store, by_image = self._model(), groups.store, groups.rows
         check_dimensions(model, store)
         rows = np.full((len(samples), len(self.columns)), np.nan)
-        reasons: dict[int, str] = {}
-        by_image: dict[str, list[int]] = {}
-        for row, image in enumerate(samples.images):
-            if image is None:
-                reasons[row] = "the sample names no image"
-            elif samples.reference_counts[row] == 0:
-                reasons[row] = "no references"
-            elif image not in store:
-                reasons[row] = f"no region features of image {image!r}"
-            else:
-                by_image.setdefault(image, []).append(row)
         captions, references = samples.captions(), samples.references()
         images = list(by_image)
-        for begin in range(0, len(images), _IMAGES_AT_ONCE):
-            some = images[begin : begin + _IMAGES_AT_ONCE]
+        for begin in range(0, len(images), IMAGES_AT_ONCE):
+            some = images[begin : begin + IMAGES_AT_ONCE]
             texts = dict.fromkeys(
                 text
                 for image in some
@@ -139,34 +135,40 @@ class Tiger(Metric):
                     [references[row] for row in mine],
                     words,
                 )
-        scored = [row for mine in by_image.values() for row in mine]
-        unknown = sum(model.unknown(captions[row]) > 0 for row in scored)
-        empty = sum(not captions[row].strip() for row in scored)
+        unknown = sum(model.unknown(captions[row]) > 0 for row in groups.scored)
+        empty = sum(not captions[row].strip() for row in groups.scored)
         notes = {
             "captions with words unknown to the grounding model": unknown,
             "empty captions": empty,
         }
-        return Stats(rows, reasons, {text: count for text, count in notes.items() if count})
+        return Stats(rows, groups.reasons, {text: count for text, count in notes.items() if count})
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Which regions candidate and references look at, and through which words."""
         from captious.metrics.tiger_explain import explain
 
-        store = self._store()
+        store = regions_of(sample.evidence, self.region_kind, self.name)
         if sample.image is None or sample.image not in store:
             raise InputError(f"no region features of image {sample.image!r}")
         return explain(self, self._model(), store[sample.image], sample)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Model, weights, features."""
+        """Model and weights."""
         model = self._model()
         return {
             "model": Path(self.model).name,
             "weights": model.identity,
-            "features": self._store().source,
-            "lambda": f"{model.smooth:g}",
+            "lambda": f"{model.smooth if self.smooth is None else self.smooth:g}",
             "words": model.reading,
         }
+
+    def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
+        """Return the signature; lambda stands in it once, as the value that was used.
+
+        Models that were trained on the values of this metric know it by this text.
+        """
+        parts = super().signature(refs, context, evidence).split("|")
+        return "|".join(part for part in parts if not part.startswith("smooth:"))
 
     def compare(self, reference: Floats, candidate: Floats) -> Floats:
         """TIGEr, RRS, WDS of grounding vectors ``[m, n]``."""
@@ -192,7 +194,8 @@ class Tiger(Metric):
         place = {text: number for number, text in enumerate(texts)}
         block, lengths = stack([words[text] for text in texts])
         vectors = model.regions(regions)
-        found = grounding_vectors(model, vectors, block, lengths, self.profile == "paper")
+        hard = self.profile == "paper"
+        found = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
         ground = found.numpy().astype(np.float64)
         similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
         candidate = ground[[place[text] for text in captions]]
@@ -206,6 +209,3 @@ class Tiger(Metric):
         from captious.models.grounding import load
 
         return load(self.model, self.vocabulary)
-
-    def _store(self) -> RegionStore:
-        return region_store(self.regions)

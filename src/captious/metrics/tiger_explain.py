@@ -42,8 +42,9 @@ def explain(
     block, lengths = stack(model.words(texts))
     vectors = model.regions(regions)
     hard = metric.profile == "paper"
-    ground = grounding_vectors(model, vectors, block, lengths, hard).numpy().astype(np.float64)
-    weights, _ = attention(model, vectors, block, lengths, hard)
+    found = grounding_vectors(model, vectors, block, lengths, hard, metric.smooth)
+    ground = found.numpy().astype(np.float64)
+    weights, _ = attention(model, vectors, block, lengths, hard, metric.smooth)
     place = {text: number for number, text in enumerate(texts)}
     candidate = ground[0]
     reference = ground[[place[text] for text in sample.references]].mean(axis=0)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from captious.models import embedding_cache
 from captious.models.text_encoder import Encoded, TextEncoder
-from captious.types import CaptionSet, Ints, TextPool
+from captious.types import CaptionSet, Ints, TextPool, WorkKey
 
 BLOCK_TEXTS = 2048
 BLOCK_CHARACTERS = 400_000  # some 100,000 pieces: 150 MB of vectors for MiniLM
@@ -42,7 +42,7 @@ def blocks(samples: CaptionSet, encoder: TextEncoder, layer: int) -> Iterator[Bl
     has = np.flatnonzero(samples.reference_counts > 0)
     first = samples.reference[samples.offsets[has]]
     order = has[np.lexsort((has, first))]
-    long = samples.pool.derived("characters", lambda: _characters(samples.pool))
+    long = samples.pool.derived(WorkKey[Ints]("characters"), lambda: _characters(samples.pool))
     most = _block_characters(encoder)
     seen: set[int] = set()
     letters = start = 0

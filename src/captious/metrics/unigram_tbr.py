@@ -21,7 +21,7 @@ from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokens
 from captious.text.stoplists import stop_words
 from captious.text.stopwords_tbr import TBR
-from captious.types import CaptionSet, Sample, TextPool
+from captious.types import CaptionSet, Sample, TextPool, WorkKey
 
 _WordSets = list[frozenset[str]]
 
@@ -79,7 +79,7 @@ class UnigramTbr(Metric):
 
     def _words(self, pool: TextPool) -> _WordSets:
         """Return the content words of every string of the run."""
-        key = ("unigram_tbr", self.tokenizer, self.stop_words)
+        key = WorkKey[_WordSets]("unigram_tbr", (self.tokenizer, self.stop_words))
         return pool.derived(key, lambda: self._build(pool))
 
     def _build(self, pool: TextPool) -> _WordSets:

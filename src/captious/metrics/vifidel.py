@@ -22,6 +22,9 @@ paper      2      yes   yes     phrase  the text of the paper (which leaves ``un
 release    1      yes   yes     split   the released scorer; its output is d = -ln(vifidel)
 =========  =====  ====  ======  ======  ====================================================
 
+Labels are read as people write them (``pottedplant`` is *potted plant*, ``Traffic_light`` is
+*traffic light*), whoever gives them.
+
 Defined behaviour: words without a vector are dropped; a caption without content words scores 0; an
 image without (known) labels cannot be scored (``no_objects='zero'`` gives 0 instead); d = 0 scores
 1 (the released code answers infinity there); a reference without content words is skipped, and
@@ -37,6 +40,7 @@ import numpy as np
 
 from captious import assets
 from captious.errors import UsageError
+from captious.evidence.classes import readable
 from captious.metrics._flows import Flow
 from captious.metrics._importance import Importance
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
@@ -237,12 +241,19 @@ class _Task:
 
 
 def _label_sets(samples: CaptionSet) -> tuple[Ints, list[tuple[str, ...] | None]]:
-    """Number the distinct multisets of labels; None (nothing known) is one of them."""
+    """Number the distinct multisets of labels; None (nothing known) is one of them.
+
+    Labels are turned into words here, whatever source they come from: a name that is written as
+    one word (``pottedplant``) has no vector and would be lost.
+    """
     numbers: dict[tuple[str, ...] | None, int] = {}
     rows = np.empty(len(samples), np.int64)
     objects = samples.objects if samples.objects is not None else [None] * len(samples)
+    words: dict[tuple[str, ...] | None, tuple[str, ...] | None] = {None: None}
     for i, labels in enumerate(objects):
-        rows[i] = numbers.setdefault(labels, len(numbers))
+        if labels is not None and labels not in words:
+            words[labels] = tuple(map(readable, labels))
+        rows[i] = numbers.setdefault(words[labels], len(numbers))
     return rows, list(numbers)
 
 

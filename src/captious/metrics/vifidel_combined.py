@@ -9,6 +9,7 @@ Where VIFIDEL or its partner cannot score a row, the average cannot either.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +19,7 @@ from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.cider import CiderD
 from captious.metrics.vifidel import Vifidel
 from captious.text.vectors import DEFAULT
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Evidence, Floats, Sample
 
 if TYPE_CHECKING:
     from captious.metrics.lm import Lm
@@ -55,18 +56,14 @@ class _WithPartner(Metric):
         """What its two parts need."""
         return self._vifidel.assets + self._partner.assets
 
-    def prepare(self, samples: CaptionSet) -> Any:
-        """Return the corpus facts of the partner."""
-        return self._partner.prepare(samples)
+    @property
+    def inputs(self) -> tuple[Metric, ...]:
+        """VIFIDEL and its partner."""
+        return self._vifidel, self._partner
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """Join the partner's corpus facts of two shards."""
-        return self._partner.merge(a, b)
-
-    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+    def combine(self, parts: Sequence[Stats], contexts: Sequence[Any], evidence: Evidence) -> Stats:
         """Return the average of both scores per row."""
-        mine = self._vifidel.stats(samples, None)
-        other = self._partner.stats(samples, context)
+        mine, other = parts
         values = np.column_stack([mine.rows[:, 0], self._unit(other.rows)])
         return Stats(
             values.mean(axis=1, keepdims=True),
@@ -80,14 +77,14 @@ class _WithPartner(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name what both parts name."""
-        return self._partner.signature_parts(context) | self._vifidel.signature_parts(None)
+        return self._partner.signature_parts(context[1]) | self._vifidel.signature_parts(None)
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the transport plan and the partner's value."""
         plan = self._vifidel.explain(sample, None)
         one = CaptionSet.of([sample])
         mine = float(self._vifidel.stats(one, None).rows[0, 0])
-        other = float(self._unit(self._partner.stats(one, context).rows)[0])
+        other = float(self._unit(self._partner.stats(one, context[1]).rows)[0])
         text = (
             f"{self.name} {(mine + other) / 2:.4f} = mean of vifidel {mine:.4f} and "
             f"{self._partner.name}, brought to 0..1, {other:.4f}\n{plan.text}"

@@ -14,7 +14,7 @@ captions, so compare captions by it and do not read it as a chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from captious.errors import UsageError
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.vilbertscore import Vilbertscore
-from captious.types import CaptionSet, Sample
+from captious.types import CaptionSet, Evidence, Sample
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,11 @@ class VilbertMatch(Metric):
     Args:
         weights: a ViLBERT with its matching head: asset name or path.
         config: configuration of an original checkpoint that is not of full size.
-        regions: region features; default: those named in the settings, else extracted.
         length: pieces of a text, marks included, that are read; the rest is cut.
     """
 
     weights: str = "vilbert-flickr8k"
     config: str | None = None
-    regions: str | None = None
     length: int = 37
 
     name: ClassVar[str] = "vilbert_match"
@@ -52,12 +50,21 @@ class VilbertMatch(Metric):
 
     @property
     def _score(self) -> Vilbertscore:
-        return Vilbertscore(self.weights, self.config, regions=self.regions, length=self.length)
+        return Vilbertscore(self.weights, self.config, length=self.length)
 
     @property
     def assets(self) -> tuple[str, ...]:
         """Those of ViLBERTScore."""
         return self._score.assets
+
+    @property
+    def region_kind(self) -> str:
+        """Those that the model was trained on."""
+        return self._score.region_kind
+
+    def evidence_parts(self, evidence: Evidence) -> dict[str, str]:
+        """The features that were read."""
+        return self._score.evidence_parts(evidence)
 
     def missing(self) -> list[Any]:
         """Name absent packages and weights."""
@@ -72,15 +79,14 @@ class VilbertMatch(Metric):
         """Return the probability of each row."""
         encoder, score = self._encoder(), self._score
         captions = samples.captions()
-        alone = CaptionSet.build(captions, [[c] for c in captions], images=samples.images.tolist())
-        reasons = score.reasons(alone, encoder)
+        reasons = score.reasons(samples, encoder, references=False)
         rows = np.full((len(samples), 1), np.nan)
         known = [row for row in range(len(samples)) if row not in reasons]
         pictures: dict[str, int] = {}
         which = [pictures.setdefault(str(samples.images[row]), len(pictures)) for row in known]
         texts = score.tokenize([captions[row] for row in known], encoder)
         if known:
-            seen = [score.picture(name, encoder) for name in pictures]
+            seen = [score.picture(name, encoder, samples.evidence) for name in pictures]
             odds = encoder.match(texts, which, seen).double().numpy()
             rows[known, 0] = 1 / (1 + np.exp(-odds))
         cut = sum(text.cut for text in texts)
@@ -101,6 +107,7 @@ class VilbertMatch(Metric):
             [[] for _ in range(len(words) + 1)],
             images=[sample.image] * (len(words) + 1),
         )
+        rows = replace(rows, evidence=sample.evidence)
         values = self.stats(rows, context).rows[:, 0]
         moved = [
             {"word": word, "without": float(value), "change": float(values[0] - value)}

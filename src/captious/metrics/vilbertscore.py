@@ -13,11 +13,12 @@ a-a 1, a-the .5, dog-dog 1 and all else 0, "a dog" against "the dog" has P = R =
 Equations 1 and 2 of the paper print the two texts swapped; this is the standard orientation, which
 the released program has too. Which positions count is the ``profile``:
 
-* ``clean`` (default): the word pieces, nothing else; padding takes no part.
+* ``clean`` (default): the word pieces, nothing else; padding takes no part. F is 0 where P or R is
+  not positive: a harmonic mean of numbers of different sign can leave every range.
 * ``release``: as the released program: the task token that multi-task models insert behind [CLS]
   counts as a word, texts are cut to 37 pieces without keeping [SEP], and a best cosine below zero
-  is zero as long as a text is padded. The program fails on models without task token, and so does
-  this.
+  is zero as long as a text is padded; F by its formula, whatever the signs. The program fails on
+  models without task token, and so does this.
 
 The default model is a compact ViLBERT that we trained (``vilbert-flickr8k``). The original weights
 are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they want
@@ -36,10 +37,10 @@ import numpy as np
 
 from captious.assets import known
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
-from captious.evidence.region_source import extraction_assets, region_store
-from captious.evidence.regions import RegionStore, require
+from captious.metrics._by_image import regions_of
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.types import CaptionSet, Floats, Ints, Sample
+from captious.models.features import model_features, model_kind
+from captious.types import CaptionSet, Evidence, Floats, Ints, Regions, Sample
 
 if TYPE_CHECKING:
     from captious.models.image_text import ImageTextEncoder, Text
@@ -58,8 +59,6 @@ class Vilbertscore(Metric):
         config: configuration of an original checkpoint that is not of full size.
         layer: co-attention block 1, 2, ... whose text states are compared; None = the last.
         profile: ``clean`` or ``release``.
-        regions: region features; default: those named in the settings, else extracted from the
-            photographs and kept in the cache.
         length: pieces of a text, marks included, that are read; the rest is cut.
         blind: every image is replaced by a blank one: what the words alone are worth.
     """
@@ -68,7 +67,6 @@ class Vilbertscore(Metric):
     config: str | None = None
     layer: int | None = None
     profile: str = "clean"
-    regions: str | None = None
     length: int = 37
     blind: bool = False
 
@@ -95,9 +93,17 @@ class Vilbertscore(Metric):
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """The weights, and the backbones where regions must be extracted."""
-        named = (self.weights,) if self.weights in known() else ()
-        return (*named, *extraction_assets(self.regions))
+        """The weights."""
+        return (self.weights,) if self.weights in known() else ()
+
+    @property
+    def region_kind(self) -> str:
+        """The features that the model was trained on; blank images and pixels need none."""
+        if self.blind:
+            return "blank"
+        if model_kind(self.weights) == "vilt":
+            return "pixels"
+        return model_features(self.weights)
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages, and weights that are not there."""
@@ -111,8 +117,6 @@ class Vilbertscore(Metric):
             image_text.locate_text_stream(place)
         except MissingAsset as err:
             return list({str(one): one for one in (*found, err)}.values())
-        if image_text.model_type(place) == "vilt":  # reads the photograph: no region extractor
-            found = [err for err in found if not isinstance(err, MissingAsset)]
         return found
 
     def prepare(self, samples: CaptionSet) -> None:
@@ -125,14 +129,9 @@ class Vilbertscore(Metric):
         if encoder.feature_size is None:
             _check_photographs(images)
             return
-        store = self.store()
+        store = self.store(samples.evidence)
         self._check_store(encoder, store)
-        add = getattr(store, "add", None)
-        if add is not None:
-            add(images)
-        else:
-            require(store, images)
-        _check_regions(encoder, store, images)
+        _check_regions(encoder, store, [image for image in images if image in store])
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return P, R, F of each caption."""
@@ -162,7 +161,6 @@ class Vilbertscore(Metric):
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Model, weights, layer, features, precision."""
         encoder = self.encoder()
-        pixels = encoder.feature_size is None
         parts = {
             "model": encoder.kind,
             "weights": f"{encoder.name}({encoder.identity})",
@@ -170,9 +168,14 @@ class Vilbertscore(Metric):
             "layer": f"{self.chosen_layer(encoder)}/{encoder.layers}",
             "dtype": encoder.dtype,
         }
-        if self.blind:
-            return parts | {"regions": "blank"}
-        return parts | {"regions": "pixels" if pixels else self.store().source}
+        return parts
+
+    def evidence_parts(self, evidence: Evidence) -> dict[str, str]:
+        """The features that were read."""
+        if self.region_kind in ("blank", "pixels"):
+            return {"regions": self.region_kind}
+        store = evidence.regions_like(self.region_kind)
+        return {"regions": "none" if store is None else store.source}
 
     # -- parts that the explanation uses too ---------------------------------------------------
 
@@ -203,13 +206,13 @@ class Vilbertscore(Metric):
             )
         return layer
 
-    def picture(self, image: str | None, encoder: ImageTextEncoder) -> Any:
+    def picture(self, image: str | None, encoder: ImageTextEncoder, evidence: Evidence) -> Any:
         """An image as the model takes it."""
         if self.blind or image is None:
             return encoder.blank()
         if encoder.feature_size is None:
             return encoder.see(image, None)
-        return encoder.see(image, self.store()[image])
+        return encoder.see(image, self.store(evidence)[image])
 
     def tokenize(self, texts: Sequence[str], encoder: ImageTextEncoder) -> list[Text]:
         """Piece numbers, cut as the profile says."""
@@ -256,14 +259,17 @@ class Vilbertscore(Metric):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def reasons(self, samples: CaptionSet, encoder: ImageTextEncoder) -> dict[int, str]:
+    def reasons(
+        self, samples: CaptionSet, encoder: ImageTextEncoder, references: bool = True
+    ) -> dict[int, str]:
         """Rows that cannot be scored, and why."""
-        store = None if self.blind or encoder.feature_size is None else self.store()
+        seeing = not self.blind and encoder.feature_size is not None
+        store = self.store(samples.evidence) if seeing else None
         if store is not None:
             self._check_store(encoder, store)
         reasons = {}
         for row, image in enumerate(samples.images):
-            if samples.reference_counts[row] == 0:
+            if references and samples.reference_counts[row] == 0:
                 reasons[row] = "no references"
             elif image is None and not self.blind:
                 reasons[row] = "the sample names no image"
@@ -290,7 +296,7 @@ class Vilbertscore(Metric):
         pairs, place = np.unique(keys, axis=0, return_inverse=True)
         place = place.reshape(-1)
         texts = self.tokenize(samples.pool.strings(pairs[:, 0]), encoder)
-        pictures = [self.picture(name, encoder) for name in names]
+        pictures = [self.picture(name, encoder, samples.evidence) for name in names]
         encoded = self.vectors(texts, pairs[:, 1].tolist(), pictures, encoder, layer)
         captions = np.repeat(place[: len(samples)], counts)
         references = place[len(samples) :]
@@ -300,7 +306,12 @@ class Vilbertscore(Metric):
         block = Block(np.arange(len(samples)), place[: len(samples)], [], encoded)
         if full.any():
             values[full] = score_pairs(
-                block, captions[full], references[full], np.ones(1), encoder.device
+                block,
+                captions[full],
+                references[full],
+                np.ones(1),
+                encoder.device,
+                self.profile == "release",
             )
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
         rows = np.add.reduceat(values, starts, axis=0) / counts[:, None]
@@ -308,11 +319,11 @@ class Vilbertscore(Metric):
         cut = cut | np.logical_or.reduceat(encoded.cut[references], starts)
         return rows, cut
 
-    def store(self) -> RegionStore:
+    def store(self, evidence: Evidence) -> Regions:
         """The region features of this run."""
-        return region_store(self.regions)
+        return regions_of(evidence, self.region_kind, self.name)
 
-    def _check_store(self, encoder: ImageTextEncoder, store: RegionStore) -> None:
+    def _check_store(self, encoder: ImageTextEncoder, store: Regions) -> None:
         if store.dim != encoder.feature_size:
             wants = f" ({encoder.features})" if encoder.features else ""
             raise InputError(
@@ -321,7 +332,7 @@ class Vilbertscore(Metric):
             )
 
 
-def _check_regions(encoder: ImageTextEncoder, store: RegionStore, images: Sequence[str]) -> None:
+def _check_regions(encoder: ImageTextEncoder, store: Regions, images: Sequence[str]) -> None:
     """Every image whose regions the model cannot take, at once."""
     from captious.models.image_text import region_problems
 

@@ -32,7 +32,7 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
     layer = metric.chosen_layer(encoder)
     clean = replace(metric, profile="clean")  # the matrices show words only
     texts = clean.tokenize([sample.caption, *sample.references], encoder)
-    image = metric.picture(sample.image, encoder)
+    image = metric.picture(sample.image, encoder, sample.evidence)
     cosines = _cosines(clean, texts, image, encoder, layer)
     blind = _cosines(clean, texts, encoder.blank(), encoder, layer)
     best = int(np.argmax([_f(one) for one in cosines]))
@@ -72,7 +72,7 @@ def _f(matrix: Floats) -> float:
     if not matrix.size:
         return 0.0
     p, r = float(matrix.max(0).mean()), float(matrix.max(1).mean())
-    return 2 * p * r / (p + r) if p + r else 0.0
+    return 2 * p * r / (p + r) if p > 0 and r > 0 else 0.0
 
 
 def _extremes(change: Floats, rows: list[str], columns: list[str], sign: int) -> list[list[Any]]:
@@ -102,7 +102,7 @@ def _looks(
     first = 2 if encoder.task else 1
     shown = shares[first : first + text.words].numpy()
     boxes = np.asarray(image.boxes[:, :4], np.float64)
-    regions = metric.store()[sample.image]
+    regions = metric.store(sample.evidence)[sample.image]
     whole = (boxes == [0, 0, 1, 1]).all(1) & encoder.needs_boxes  # says nothing about where
     listed = []
     for word, share in zip(words, shown, strict=True):

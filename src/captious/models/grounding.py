@@ -15,11 +15,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from captious import assets, settings
+from captious import assets
 from captious.errors import InputError, UsageError
-from captious.evidence.regions import RegionSet, RegionStore
+from captious.evidence.regions import RegionSet
 from captious.models import scan
 from captious.text import treebank
+from captious.types import Regions
 
 DEFAULT = "scan-flickr8k"
 _TEXTS_AT_ONCE = 512
@@ -159,24 +160,38 @@ class ClipGrounding:
 
 
 def grounding_vectors(
-    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+    model: GroundingModel,
+    regions: Tensor,
+    words: Tensor,
+    lengths: Tensor,
+    clipped: bool,
+    smooth: float | None = None,
 ) -> Tensor:
-    """``[captions, n]``: grounding of each caption; ``clipped`` rectifies at zero (the paper)."""
+    """``[captions, n]``: grounding of each caption.
+
+    ``clipped`` rectifies at zero (the paper); ``smooth`` is lambda, None = the model's own.
+    """
     with torch.inference_mode():
-        weights, dots = attention(model, regions, words, lengths, clipped)
+        weights, dots = attention(model, regions, words, lengths, clipped, smooth)
         attended = weights @ words
         length = regions.norm(dim=-1)[None] * attended.norm(dim=-1)
         return (weights * dots).sum(-1) / length.clamp(min=scan.EPS)
 
 
 def attention(
-    model: GroundingModel, regions: Tensor, words: Tensor, lengths: Tensor, clipped: bool
+    model: GroundingModel,
+    regions: Tensor,
+    words: Tensor,
+    lengths: Tensor,
+    clipped: bool,
+    smooth: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention of regions over words, and their dot products: ``[captions, regions, words]``."""
     dots = torch.einsum("nd,cld->cnl", regions, words)
     mask = scan.word_mask(lengths, words.shape[1])
     scores = dots.clamp(min=0) if clipped else dots
-    return scan.word_attention(scores, mask, model.smooth, "clipped_l2norm"), dots
+    sharp = model.smooth if smooth is None else smooth
+    return scan.word_attention(scores, mask, sharp, "clipped_l2norm"), dots
 
 
 def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -190,9 +205,6 @@ def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=4)
 def _load(name: str, path: str, vocabulary: str | None) -> GroundingModel:
-    threads = settings.get().threads
-    if threads and torch.get_num_threads() > threads:
-        torch.set_num_threads(threads)
     if name.startswith("clip:"):
         return ClipGrounding(Path(path), name)
     return ScanGrounding(Path(path), Path(vocabulary) if vocabulary else None, name)
@@ -209,7 +221,7 @@ def load(name: str = DEFAULT, vocabulary: str | None = None) -> GroundingModel:
     return _load(Path(name).name, name, vocabulary)
 
 
-def check_dimensions(model: GroundingModel, store: RegionStore) -> None:
+def check_dimensions(model: GroundingModel, store: Regions) -> None:
     """Features of another kind than the model was trained on would give nonsense."""
     if store.dim != model.img_dim:
         wants = f" ({model.features})" if model.features else ""

@@ -31,6 +31,7 @@ from captious.evidence.regions import RegionSet
 from captious.models import image_text
 from captious.models.image_text import ImageTextEncoder, Text, WordPieces
 from captious.models.text_encoder import Tap
+from captious.reading import reading
 
 _SPARE = ("pooler.", "position_ids")
 
@@ -262,11 +263,10 @@ def _open(path: Path, class_name: str) -> Any:
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # what it would say of missing keys is an error below
     try:
-        model, info = getattr(transformers, class_name).from_pretrained(
-            path, local_files_only=True, output_loading_info=True
-        )
-    except (OSError, ValueError, RuntimeError) as err:
-        raise InputError(f"{path}: cannot be opened as {class_name} ({err})") from err
+        with reading(path, class_name, "download it again"):
+            model, info = getattr(transformers, class_name).from_pretrained(
+                path, local_files_only=True, output_loading_info=True
+            )
     finally:
         logging.set_verbosity(level)
         if shown:

@@ -61,6 +61,13 @@ class PieceIdf:
             return self.table[0]
         return np.bincount(self.pieces, minlength=self.size).astype(np.int64)
 
+    @cached_property
+    def digest(self) -> str:
+        """What decides the weights, as a hash."""
+        found = hashlib.sha256(f"{self.documents}|{self.size}".encode())
+        found.update(np.ascontiguousarray(self.frequency, "<i8").tobytes())
+        return found.hexdigest()
+
     def weights(self, formula: str = "smooth") -> npt.NDArray[np.float64]:
         """Return the idf of each piece.
 

@@ -33,6 +33,7 @@ from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
 from captious.models.packed_bert import PackedBert, fits
 from captious.progress import Progress
+from captious.reading import reading
 
 if TYPE_CHECKING:
     import torch
@@ -79,11 +80,16 @@ class TextEncoder:
     """One model with its tokeniser; make it with :func:`load`."""
 
     def __init__(self, name: str, path: Path, dtype: str, device: str) -> None:
+        self.name, self.path, self.dtype, self.device = name, path, dtype, device
+        with reading(path, "a text encoder of transformers", "download it again"):
+            self._open()
+
+    def _open(self) -> None:
         import torch
         from transformers import AutoConfig, AutoModel, AutoTokenizer
         from transformers.utils import logging
 
-        self.name, self.path, self.dtype, self.device = name, path, dtype, device
+        path, dtype, device = self.path, self.dtype, self.device
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:

@@ -17,7 +17,7 @@ from typing import Any
 from captious import registry, settings
 from captious.errors import CaptiousError
 from captious.judgements import protocols
-from captious.papers.analyses import ANALYSES, Analysis
+from captious.papers.catalogue import Demand, find
 from captious.papers.reproduce import Bench
 from captious.progress import Progress
 from captious.settings import Settings
@@ -33,21 +33,20 @@ class Task:
     spec: str
     protocols: tuple[str, ...] = ()
     analysis: tuple[str, str] | None = None
+    objects: str = ""
 
 
-def tasks(
-    pairs: Sequence[tuple[str, str]], analysed: Sequence[tuple[tuple[str, str], str]]
-) -> list[Task]:
-    """Gather (metric, protocol) pairs that need the same scores.
+def tasks(demands: Sequence[Demand], analysed: Sequence[tuple[tuple[str, str], str]]) -> list[Task]:
+    """Gather demands (metric, protocol, source of labels) that need the same scores.
 
     What takes longest comes first; what is made of other metrics last, when these are kept.
     """
-    groups: dict[tuple[str, str, int | None, int], list[str]] = {}
-    for spec, name in dict.fromkeys(pairs):
+    groups: dict[tuple[str, str, str, int | None, int], list[str]] = {}
+    for spec, name, objects in dict.fromkeys(demands):
         chosen = protocols.get(name)
-        key = (spec, chosen.set, chosen.references, chosen.draws)
+        key = (spec, objects, chosen.set, chosen.references, chosen.draws)
         groups.setdefault(key, []).append(name)
-    made = [Task(key[0], tuple(names)) for key, names in groups.items()]
+    made = [Task(key[0], tuple(names), objects=key[1]) for key, names in groups.items()]
     made += [Task(spec, analysis=name) for name, spec in analysed]
     return sorted(made, key=_order)
 
@@ -78,7 +77,7 @@ def ahead(bench: Bench, todo: Sequence[Task], jobs: int, tell: Callable[[str], N
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             for name, found in future.result().items():
-                bench.keep(task.spec, name, *found)
+                bench.keep(task.spec, name, task.objects, *found)
             bar.advance(note=task.spec)
             if number % max(1, len(todo) // 10) == 0:
                 tell(f"scored {number} of {len(todo)}")
@@ -113,10 +112,11 @@ def _work(task: Task) -> Done:
     bench: Bench = _here["bench"]
     try:
         if task.analysis is not None:
-            analyse: Callable[..., Analysis] = ANALYSES[task.analysis]
-            analyse(bench, only=(task.spec,))  # leaves its scores in the cache
+            analyse = find(*task.analysis).analysis
+            if analyse is not None:
+                analyse(bench, only=(task.spec,))  # leaves its scores in the cache
             return {}
-        found = {name: bench.result(task.spec, name) for name in task.protocols}
+        found = {name: bench.result(task.spec, name, task.objects) for name in task.protocols}
     except CaptiousError:
         return {}  # the asking process meets it again, where the page says so
     return {name: (one.results, one.scores) for name, one in found.items()}

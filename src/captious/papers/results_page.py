@@ -15,31 +15,12 @@ from captious.meta import agreement, diagnostics, pictures
 from captious.meta.evaluate import Evaluation
 from captious.meta.tables import grid, short
 from captious.models.encoder_defaults import defaults
-from captious.papers import parallel, reproduce
-from captious.papers.analyses import (
-    ANALYSES,
-    CAPTIONERS,
-    SWEEP,
-    SWEPT,
-    Analysis,
-    ablation_specs,
-    layer_specs,
-    reference_sweep,
-    sweep_protocol,
-    usable,
-    wanted,
-)
-from captious.papers.paper_tables import TABLES
+from captious.papers import catalogue, parallel, reproduce
+from captious.papers.analyses import wanted
+from captious.papers.bert_tbr_figures import caption_specs
+from captious.papers.catalogue import PAPERS
 
 Say = Callable[[str], None]
-PAPERS = {
-    "tiger": "TIGEr (Jiang et al. 2019)",
-    "composite": "Learned composites (Sharif et al. 2018)",
-    "bert_tbr": "BERT-TBR (Yi et al. 2020)",
-    "vilbertscore": "ViLBERTScore (Lee et al. 2020)",
-    "vifidel": "VIFIDEL (Madhyastha et al. 2019)",
-    "beyond": "Beyond the papers: robustness",
-}
 EXPERT = (
     "flickr8k-expert/tau-c-pooled",
     "flickr8k-expert/tau-b-mean",
@@ -66,21 +47,28 @@ CROWD = ("flickr8k-cf/tau-b", "flickr8k-cf/tau-c", "flickr8k-cf/tau-b-without-ow
 def demands(bench: reproduce.Bench) -> list[parallel.Task]:
     """Return everything that the page takes scores of, for processes that work ahead."""
     specs = _specs(bench)[0]
-    pairs = [(s, p) for p in (*EXPERT, *CROWD, *PAIRS) for s in specs]
-    pairs += [(s, sweep_protocol(k)) for s in usable(SWEPT)[0] for k in SWEEP]
-    pairs += [(s, EXPERT[1]) for s in (*layer_specs(), *ablation_specs())]
-    for table in TABLES:
-        chosen = reproduce.chosen_rows(table, bench, {})
-        pairs += [
-            (choice.spec, column.protocol)
-            for choice in chosen.values()
-            for column in table.columns
-            if choice is not None and column.protocol
-        ]
-    analysed = [(name, s) for name in ANALYSED for s in specs]
-    analysed += [(("bert_tbr", "table5"), s) for s in usable(CAPTIONERS)[0]]
-    pairs = [(s, p) for s, p in pairs if not bench.skipped(s, protocols.get(p).set)]
-    return parallel.tasks(pairs, analysed)
+    asked = [(s, p, "") for p in (*EXPERT, *CROWD, *PAIRS) for s in specs]
+    analysed: list[tuple[tuple[str, str], str]] = []
+    for item in catalogue.ITEMS:
+        if item.demands is not None:
+            asked += item.demands(bench)
+        if item.splits:
+            mine = caption_specs(bench) if item.name == "table5" else specs
+            analysed += [((item.paper, item.name), s) for s in mine]
+        if item.table is not None:
+            for choice in reproduce.chosen_rows(item.table, bench, {}).values():
+                if choice is not None:
+                    asked += [
+                        (reproduce.asked(choice, c)[0], c.protocol, choice.objects)
+                        for c in item.table.columns
+                    ]
+    here = {n for n in sets.names() if not sets.missing(n, bench.root)}
+    asked = [
+        (s, p, o)
+        for s, p, o in asked
+        if protocols.get(p).set in here and not bench.skipped(s, protocols.get(p).set)
+    ]
+    return parallel.tasks(asked, analysed)
 
 
 def write(
@@ -132,9 +120,6 @@ def _presence(bench: reproduce.Bench) -> str:
             [name, "no" if lacking else "yes", ", ".join(f.replace("|", " or ") for f in lacking)]
         )
     return "## Judgement sets\n\n" + grid(rows, "markdown") + "\n"
-
-
-ANALYSED = (("tiger", "figure7"), ("beyond", "robustness"), ("beyond", "saturation"))
 
 
 def _specs(bench: reproduce.Bench) -> tuple[list[str], dict[str, str]]:
@@ -262,28 +247,25 @@ def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
 
 def _paper(bench: reproduce.Bench, paper: str, title: str, folder: Path) -> str:
     out = [f"## {title}\n"]
-    for table in TABLES:
-        if table.paper == paper:
-            out.append(reproduce.render(reproduce.fill(table, bench), "markdown"))
-    for (owner, name), analyse in ANALYSES.items():
-        if owner != paper or (analyse is reference_sweep and paper != "tiger"):
+    rest = []
+    for item in catalogue.of_paper(paper):
+        if not item.runs:
+            rest.append(f"- {item.name}, {item.title}: {catalogue.status(item, bench.root)}")
             continue
         try:
-            found = analyse(bench)
+            if item.table is not None:
+                out.append(reproduce.render(reproduce.fill(item.table, bench), "markdown"))
+                continue
+            if item.analysis is None:
+                continue
+            found = item.analysis(bench)
         except CaptiousError as err:
-            out.append(f"### {owner} {name}\n\nnot computed: {short(str(err), 300)}\n")
+            out.append(f"### {paper} {item.name}\n\nnot computed: {short(str(err), 300)}\n")
             continue
         out.append(found.render("markdown"))
-        out.append(_drawn(found, folder, f"{owner}-{name}"))
+        if found.drawable:
+            found.draw(folder / f"{paper}-{item.name}.svg")
+            out.append(f"![{found.title}](pictures/{paper}-{item.name}.svg)\n")
+    if rest:
+        out.append("### What is not computed here\n\n" + "\n".join(rest) + "\n")
     return "\n".join(out)
-
-
-def _drawn(found: Analysis, folder: Path, name: str) -> str:
-    if found.heat is not None:
-        rows, columns, values, middle = found.heat
-        pictures.heat(rows, columns, values, folder / f"{name}.svg", found.title, middle)
-        return f"![{found.title}](pictures/{name}.svg)\n"
-    if not found.lines:
-        return ""
-    pictures.curves(found.lines, found.at, folder / f"{name}.svg", *found.axes)
-    return f"![{found.title}](pictures/{name}.svg)\n"

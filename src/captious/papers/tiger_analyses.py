@@ -1,7 +1,6 @@
 """The analyses of the TIGEr paper, for any metric.
 
 * :func:`means_by_rating`: mean score per human score (Figure 4).
-* :func:`reference_sweep`: pair accuracy with 1, 2, 5, ... references (Figure 5).
 * :func:`swap_pairs` and :func:`swap_accuracy`: is a false replacement of one word punished
   more than a true one (Figure 7)?
 * :func:`rating_errors`: scores turned into ratings, and how far these are from people's (A.1).
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.errors import UsageError
+from captious.meta import disagreements
 from captious.perturb import swap_words
 from captious.text import treebank
 from captious.types import CaptionSet, Floats
@@ -62,60 +62,11 @@ def rating_errors(values: Floats, ratings: npt.ArrayLike) -> dict[int, int]:
     >>> rating_errors(np.array([0.1, 0.2, 0.9]), [1, 2, 1])
     {-1: 1, 0: 1, 1: 1}
     """
-    people = np.asarray(ratings, np.float64)
-    if people.ndim == 2:
-        people = np.floor(people.mean(axis=1) + 0.5)
     known = ~np.isnan(values)
-    scores, people = np.asarray(values)[known], people[known].astype(np.int64)
-    given = np.empty(len(people), np.int64)
-    given[np.argsort(scores, kind="stable")] = np.sort(people)
+    people = disagreements.people_groups(np.asarray(ratings, np.float64)[known])
+    given = disagreements.metric_groups(np.asarray(values)[known], people)
     found, count = np.unique(given - people, return_counts=True)
     return {int(one): int(number) for one, number in zip(found, count, strict=True)}
-
-
-def reference_sweep(
-    score: Scorer,
-    captions: Sequence[tuple[str, str]],
-    references: Sequence[Sequence[str]],
-    images: Sequence[str],
-    better: npt.ArrayLike,
-    counts: Sequence[int] = (1, 2, 5, 10, 20, 30, 40, 50),
-    groups: Sequence[str] | None = None,
-    seed: int = 0,
-) -> dict[int, dict[str, dict[str, float]]]:
-    """Pair accuracy (a tie is wrong) by number of references, column and group.
-
-    An image's references are shuffled once, so that ``n`` references are the first ``n`` of one
-    order for all its pairs and all counts. Images with fewer references use what they have.
-    """
-    draw = np.random.default_rng(seed)
-    order: dict[str, npt.NDArray[np.int64]] = {}
-    for image, some in zip(images, references, strict=True):
-        if image not in order:
-            order[image] = draw.permutation(len(some))
-    chosen = np.asarray(better, np.int64)
-    kinds = np.array(groups if groups is not None else ["all"] * len(chosen))
-    rows = np.arange(len(chosen))
-    out: dict[int, dict[str, dict[str, float]]] = {}
-    for count in counts:
-        cut = [
-            [some[k] for k in order[image][:count] if k < len(some)]
-            for image, some in zip(images, references, strict=True)
-        ]
-        samples = CaptionSet.build(
-            [text for pair in captions for text in pair],
-            [some for some in cut for _ in range(2)],
-            images=[image for image in images for _ in range(2)],
-        )
-        out[count] = {}
-        for column, values in score(samples).items():
-            pairs = values.reshape(-1, 2)
-            won = pairs[rows, chosen] > pairs[rows, 1 - chosen]
-            accuracy = {
-                str(kind): 100 * float(won[kinds == kind].mean()) for kind in np.unique(kinds)
-            }
-            out[count][column] = {"mean": float(np.mean(list(accuracy.values()))), **accuracy}
-    return out
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from captious import settings
 from captious.types import Floats
 
 RESAMPLES = 1000
+SEED = 12345
 LEVEL = 0.95
 _CELLS = 4_000_000
 
@@ -44,13 +44,12 @@ def all_draws(size: int, resamples: int, seed: int) -> Floats:
 
 
 def resampled(
-    sums: Sequence[Floats], counts: Sequence[Floats], resamples: int, seed: int | None = None
+    sums: Sequence[Floats], counts: Sequence[Floats], resamples: int, seed: int = SEED
 ) -> list[tuple[Floats, Floats]]:
     """Return for each metric the (resamples, k) totals and (resamples,) counts.
 
     All metrics see the same draws, so that their differences are paired.
     """
-    seed = settings.get().seed if seed is None else seed
     widths = np.cumsum([0] + [s.shape[1] + 1 for s in sums])
     joined = np.concatenate([np.column_stack([s, c]) for s, c in zip(sums, counts, strict=True)], 1)
     totals = np.concatenate([w @ joined for w in draws(len(joined), resamples, seed)])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from captious.text import tokenizers, tokens
 from captious.text.stoplists import stop_words
 from captious.text.vectors import WordVectors
-from captious.types import Floats, Ints, TextPool
+from captious.types import Floats, Ints, TextPool, WorkKey
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def build(bag: Ints, rows: Ints, count: int, dropped: Ints, binary: bool = False
 
 def of_pool(pool: TextPool, vectors: WordVectors, stop: str, tokenizer: str) -> Bags:
     """Return the bags of all strings of a pool; made once per pool and set of choices."""
-    key = ("bags", vectors.name, vectors.sha256, stop, tokenizer)
+    key = WorkKey[Bags]("bags", (vectors.name, vectors.sha256, stop, tokenizer))
     return pool.derived(key, lambda: _of_pool(pool, vectors, stop, tokenizer))
 
 

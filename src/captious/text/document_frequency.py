@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +72,23 @@ class DocumentFrequency:
             df = self.lookup(order, table.grams[order - 1])
         return np.log(float(self.documents)) - np.log(np.maximum(df, 1.0))
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """Short hash of the content."""
+        """Short hash of the content, for signatures."""
+        return self.digest[:8]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the content."""
         digest = hashlib.sha256(f"{self.documents}".encode())
         for names, counts in self._sorted:
             seen = counts > 1
             digest.update(names[seen].tobytes() + counts[seen].astype("<i8").tobytes())
-        return digest.hexdigest()[:8]
+        return digest.hexdigest()
+
+    def sealed(self) -> DocumentFrequency:
+        """Return the counts alone, small and ready to be added to those of other documents."""
+        return replace(self, members=None)
 
     def save(self, path: Path) -> None:
         """Write the table; n-grams of frequency 1 are left out (unseen counts the same)."""
@@ -159,8 +168,10 @@ def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentF
 
 def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequency:
     """Join two countings; a document that is in both is counted once, with all its n-grams."""
+    if a.members is None and b.members is None:
+        return _added(a, b, by)
     if a.members is None or b.members is None:
-        raise UsageError("a saved document-frequency table cannot be merged")
+        raise UsageError("counts that are sealed merge with sealed counts only")
     keys, where = np.unique(
         np.concatenate([a.members.keys, b.members.keys]).astype(str), return_inverse=True
     )
@@ -188,6 +199,21 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
     )
 
 
+def _added(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequency:
+    """Add the counts of disjoint documents."""
+    grams, counts = [], []
+    for left, right in zip(a._sorted, b._sorted, strict=True):
+        names = np.union1d(left[0], right[0])
+        total = np.zeros(len(names), np.int64)
+        for some, held in (left, right):
+            total[np.searchsorted(names, some)] += held
+        grams.append(names)
+        counts.append(total)
+    documents = a.documents + b.documents
+    label = f"corpus({by}s={documents})"
+    return DocumentFrequency(tuple(grams), tuple(counts), documents, label, a.tokenizer, a.stem)
+
+
 def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
     """Open a saved table by path, or a built-in one by name (``coco-val``)."""
     path = assets.resolve(f"df-{name}") if f"df-{name}" in assets.known() else Path(name)
@@ -196,6 +222,15 @@ def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
             f"df={name!r} is neither 'corpus', nor a built-in table ('coco-val'), nor a file. "
             "`captious df build` makes one from your references."
         )
+    facts_of_file = path.stat()
+    return _opened(path, name, tokenizer, stem, (facts_of_file.st_size, facts_of_file.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _opened(
+    path: Path, name: str, tokenizer: str, stem: bool, state: tuple[int, int]
+) -> DocumentFrequency:
+    """Read a table; ``state`` is its size and time, so that a changed file is read again."""
     with reading(path, "a document-frequency table of captious", "build it again"):
         file = read_arrays(path)
         facts = json.loads(bytes(file["facts"]))

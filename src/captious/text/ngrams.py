@@ -19,7 +19,7 @@ from scipy import sparse
 
 from captious import settings
 from captious.text import tokens
-from captious.types import TextPool
+from captious.types import TextPool, WorkKey
 
 Hashes = npt.NDArray[np.uint64]
 ORDERS = 4
@@ -48,7 +48,9 @@ class NgramTable:
 
 def table(pool: TextPool, tokenizer: str = "ptb", stem: bool = False) -> NgramTable:
     """Return the n-gram counts of a pool, counting on first use."""
-    return pool.derived(("ngrams", tokenizer, stem), lambda: _build(pool, tokenizer, stem))
+    return pool.derived(
+        WorkKey[NgramTable]("ngrams", (tokenizer, stem)), lambda: _build(pool, tokenizer, stem)
+    )
 
 
 def word_hash(word: str) -> int:
@@ -91,7 +93,12 @@ def _counted(lengths: npt.NDArray[np.int64], n: int, hashed: Hashes) -> tuple[Ha
     coded = pa.array(hashed).dictionary_encode()
     names = coded.dictionary.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
     columns = coded.indices.to_numpy(zero_copy_only=False)
-    return names, _matrix(lengths, n, columns, len(names))
+    # Columns stand in the order of their names, so that sums over a row do not depend on what else
+    # is in the chunk: the same bits whatever the chunks.
+    order = np.argsort(names)
+    place = np.empty(len(names), np.int32)
+    place[order] = np.arange(len(names), dtype=np.int32)
+    return names[order], _matrix(lengths, n, place[columns], len(names))
 
 
 def _matrix(lengths: npt.NDArray[np.int64], n: int, columns: Any, width: int) -> Any:

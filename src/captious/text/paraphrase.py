@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from captious import assets, settings
 from captious.errors import InputError
 from captious.progress import Progress
+from captious.reading import reading
 
 LONGEST: Final = 7
 _FORMAT: Final = 2
@@ -137,7 +138,8 @@ def _build(table: Path, home: Path) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=home.parent))
     scratch.chmod(0o755)
     try:
-        words, phrases, lengths, runs = _read(table)
+        with reading(table, "METEOR's paraphrase table", "install pycocoevalcap again"):
+            words, phrases, lengths, runs = _read(table)
         edges, nodes = _trie(phrases, lengths)
         del phrases, lengths
         source, target = np.repeat(nodes[: len(runs)], runs), nodes[len(runs) :]

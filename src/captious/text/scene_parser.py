@@ -59,20 +59,24 @@ class SceneParser:
         known = cache.get(wanted)
         new = [t for t in wanted if t not in known]
         if new:
-            with Progress("parsing", len(new), "sentences") as bar:
-                fresh = dict(zip(new, self._run(new, bar), strict=True))
-            cache.put(fresh.items())
+            lines = [""] * len(new)
+            try:
+                with Progress("parsing", len(new), "sentences") as bar:
+                    self._run(new, lines, bar)
+            finally:  # Ctrl-C keeps what is parsed
+                fresh = {text: line for text, line in zip(new, lines, strict=True) if line}
+                if fresh:
+                    cache.put(fresh.items())
             known |= fresh
         return {t: decode(c, known[c]) if c else EMPTY for t, c in cut.items()}
 
-    def _run(self, texts: list[str], bar: Progress) -> list[str]:
-        """Parse, sharing the work with other processes when there is enough of it."""
+    def _run(self, texts: list[str], out: list[str], bar: Progress) -> None:
+        """Parse into ``out``, sharing the work with other processes when there is enough of it."""
         shares = max(1, min(settings.get().threads, len(texts) // _WORTH_A_PROCESS))
         # Sorted by length the batches waste nothing on padding; results go back in order.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         parts = [order[k::shares] for k in range(shares)]
         helpers = [_Helper(self.path, [texts[i] for i in part]) for part in parts[1:]]
-        out = [""] * len(texts)
         try:
             for i, line in zip(
                 parts[0], encode_all(self.path, [texts[i] for i in parts[0]]), strict=True
@@ -85,7 +89,6 @@ class SceneParser:
         finally:
             for helper in helpers:
                 helper.stop()
-        return out
 
 
 class _Helper:

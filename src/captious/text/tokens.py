@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from captious.progress import Progress
 from captious.text import tokenizers
-from captious.types import TextPool
+from captious.types import TextPool, WorkKey
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class TokenTable:
 
 def table(pool: TextPool, tokenizer: str = "ptb") -> TokenTable:
     """Return the tokens of a pool, tokenising on first use."""
-    return pool.derived(("tokens", tokenizer), lambda: _build(pool, tokenizer))
+    return pool.derived(
+        WorkKey[TokenTable]("tokens", (tokenizer,)), lambda: _build(pool, tokenizer)
+    )
 
 
 class _Ids(dict[str, int]):

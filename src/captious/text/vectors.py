@@ -195,7 +195,9 @@ def _convert(path: Path, member: str, folder: Path) -> None:
             os.replace(work, folder)
         except OSError:
             if not (folder / "meta.json").is_file():  # else another process was faster
-                raise
+                raise InputError(
+                    f"{folder}: not whole; delete this folder, it will be made again"
+                ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from captious.errors import InputError
 from captious.io import files
-from captious.judgements.judgement_set import same_text
+from captious.judgements.judgement_set import Checks, same_text
+from captious.judgements.sets._files import picture
 from captious.reading import read_parquet
 
 SOURCES = (
@@ -29,6 +30,19 @@ def image_id(name: str) -> int:
     if found is None:
         raise InputError(f"{name!r} names no COCO image")
     return int(found.group(1))
+
+
+def photograph(root: Path, name: str, checks: Checks) -> str:
+    """Return the path of a COCO photograph, or its official file name where it is absent.
+
+    The tables call it by address, file name or number; the folder may hold either official name.
+    """
+    number = image_id(name)
+    official = f"COCO_val2014_{number:012d}.jpg"
+    for usual in (official, f"{number:012d}.jpg"):
+        if (root / "coco/images" / usual).exists():
+            return str(root / "coco/images" / usual)
+    return picture(root / "coco/images", official, checks)
 
 
 def captions(root: Path) -> dict[int, list[str]]:

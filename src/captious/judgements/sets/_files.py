@@ -51,14 +51,15 @@ def number(text: str, low: float, high: float, place: str, checks: Checks) -> fl
     return value
 
 
-def picture(folder: Path, name: str, checks: Checks) -> str:
+def picture(folder: Path, name: str, checks: Checks, otherwise: str = "") -> str:
     """Return the path of a photograph, or its bare name where the file is absent.
 
-    The name stays: it tells which captions belong to one image, with or without the photograph.
+    The name (or ``otherwise``) stays: it tells which captions belong to one image, with or without
+    the photograph.
     """
     path = folder / name
     if path.exists():
         return str(path)
     if folder.is_dir():
         checks.note("photographs that are not in the image folder", name)
-    return name
+    return otherwise or name

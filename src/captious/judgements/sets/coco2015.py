@@ -1,15 +1,17 @@
 """COCO Captioning Challenge 2015: human judgements M1..M5 of whole systems, and their scores.
 
-The collection holds no captions of the teams, so only metrics whose values the leaderboard shows
-can be compared with people here.
+The collection holds no captions of the teams, so that only metrics whose values the leaderboard
+shows can be compared with people; whoever has captions puts them beside it (``coco2015/captions``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from captious.io import files
 from captious.judgements.judgement_set import Card, Checks, SystemTable
 from captious.judgements.sets._files import table
 from captious.types import Floats
@@ -22,12 +24,14 @@ HUMAN = {
     "M5": "share of captions that are similar to a human description",
 }
 
+CAPTIONS = "coco2015/captions"
+
 CARD = Card(
     name="coco2015",
     title="COCO Captioning Challenge 2015, 15 teams and two baselines",
     licence="published leaderboard",
     files=("coco2015/challenge_2015.csv",),
-    optional=(),
+    optional=(CAPTIONS,),
     counts="15 teams, Human and Random with M1..M5; 14 teams and Human with C5 and C40 scores",
     traps=(
         "papers correlate over 12 teams and do not name them; two rows are called m-RNN",
@@ -69,6 +73,35 @@ def load(root: Path) -> SystemTable:
     )
     checks.stop_if_bad()
     return out
+
+
+def team_captions(root: Path, teams: Sequence[str]) -> dict[str, dict[int, str]]:
+    """Return the captions of the teams whose file is there: ``TEAM.json``, COCO results.
+
+    Raises:
+        InputError: a file is of no team, or is not a list of ``image_id`` and ``caption``.
+    """
+    folder = root / CAPTIONS
+    known = {_key(team): team for team in teams}
+    checks = Checks(CARD.name)
+    out: dict[str, dict[int, str]] = {}
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        team = known.get(_key(path.stem))
+        if team is None:
+            checks.bad("caption files of no team", path.name)
+            continue
+        try:
+            found = {int(r["image_id"]): str(r["caption"]) for r in files.read_json(path)}
+        except (KeyError, TypeError, ValueError):
+            checks.bad("caption files without image_id and caption", path.name)
+            continue
+        out[team] = found
+    checks.stop_if_bad()
+    return out
+
+
+def _key(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
 
 
 SETS = ((CARD, load),)

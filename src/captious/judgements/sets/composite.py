@@ -7,6 +7,9 @@ exports hold is left out, as in every paper.
 
 The judged human caption is one of the references of its image: the protocols take it out, either of
 the references of all three captions (``composite/tau-c``) or of its own only (``-row``).
+
+Images are named by their photograph, as in the other sets: the path where it is there, else its
+file name. The gold labels of VIFIDEL are those of COCO's instances, for the COCO part.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Ratings
+from captious.judgements.labels import own_labels
 from captious.judgements.sets import _coco, flickr8k
-from captious.judgements.sets._files import number, table
+from captious.judgements.sets._files import number, picture, table
 from captious.reading import read_parquet
 from captious.types import CaptionSet
 
 _SYSTEMS = ("human", "machine 1", "machine 2")
 _PARTS = ("8k", "30k", "coco")
+_GOLD = "coco/instances_val2014.json"
 
 
 def _card(name: str, what: str, ending: str) -> Card:
@@ -39,7 +44,7 @@ def _card(name: str, what: str, ending: str) -> Card:
             "flickr30k/captions.parquet",
             "|".join(_coco.SOURCES),
         ),
-        optional=("flickr8k/images", "flickr30k/images", "coco/images"),
+        optional=("flickr8k/images", "flickr30k/images", "coco/images", _GOLD),
         counts="11,985 ratings = 3 captions x (997 Flickr8k + 991 Flickr30k + 2,007 COCO) images",
         traps=(
             "the human caption is also a reference: metrics that see it there score 1",
@@ -62,19 +67,29 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
     content = read_parquet(root / "flickr30k/captions.parquet")
     thirty = dict(zip(content["image"].to_pylist(), content["captions"].to_pylist(), strict=True))
     coco = _coco.captions(root)
-    find: dict[str, Callable[[str], tuple[str, list[str] | None]]] = {
-        "8k": lambda n: (n, eight.get(n)),
-        "30k": lambda n: (n, thirty.get(n)),
-        "coco": lambda n: (str(_coco.image_id(n)), coco.get(_coco.image_id(n))),
+    # Name of the image in messages, its references, its photograph.
+    find: dict[str, Callable[[str], tuple[str, list[str] | None, str]]] = {
+        "8k": lambda n: (n, eight.get(n), picture(root / "flickr8k/images", n, checks)),
+        # Many photographs are in both parts: without the files, the folder keeps them apart.
+        "30k": lambda n: (
+            n,
+            thirty.get(n),
+            picture(root / "flickr30k/images", n, checks, f"flickr30k/{n}"),
+        ),
+        "coco": lambda n: (
+            str(_coco.image_id(n)),
+            coco.get(_coco.image_id(n)),
+            _coco.photograph(root, n, checks),
+        ),
     }
-    rows: list[tuple[str, str, str, list[str], str, float]] = []
+    rows: list[tuple[str, str, str, list[str], str, float, str]] = []
     seen: dict[tuple[str, str], str] = {}
     for part in _PARTS:
         for place, image, texts, given in _lines(root / f"composite/{part}_{ending}.csv", checks):
             if not image:
                 checks.note("lines without an image", place)
                 continue
-            key, references = find[part](image.replace("\\", "/").rpartition("/")[2])
+            key, references, photograph = find[part](image.replace("\\", "/").rpartition("/")[2])
             if references is None:
                 checks.bad(f"images of {part} that have no references", f"{place}: {image}")
                 continue
@@ -85,7 +100,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
                 value = number(rating, 1, 5, place, checks)
                 if system == "human" and len(_coco.others(text, references)) == len(references):
                     checks.note("human captions that are not among the references", place)
-                rows.append((f"{part}:{key}", system, text, references, part, value))
+                rows.append((f"{part}:{key}", system, text, references, part, value, photograph))
     checks.stop_if_bad()
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[0] for r in rows], [r[4] for r in rows]
@@ -93,9 +108,12 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
         [r[2] for r in rows],
         [r[3] for r in rows],
         ids=[f"{r[0]}|{r[1]}" for r in rows],
-        images=[r[0] for r in rows],
+        images=[r[6] for r in rows],
         systems=[r[1] for r in rows],
     )
+    gold = own_labels(root / _GOLD)
+    if gold is not None:
+        samples = gold.add_to(samples)
     ratings = Ratings(
         np.arange(len(rows)), np.array([r[5] for r in rows]), np.zeros(len(rows), np.int64), 1, 5
     )

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Pairs
+from captious.judgements.labels import own_labels
 from captious.judgements.sets._files import picture
 from captious.types import CaptionSet
 
@@ -253,20 +254,17 @@ def _build(
         checks.note(f"number of pairs is not {_PAIRS:,}", f"{len(items):,}")
     folder = root / "pascal50s/images"
     paths = {name: picture(folder, name, checks) for name in {i["image"] for i in items}}
-    labels = root / "pascal50s/pascal50s_voc_objects.json"
-    objects: dict[str, list[str]] = {}
-    if labels.exists():
-        objects = {k: [o["name"] for o in v] for k, v in files.read_json(labels).items()}
+    gold = own_labels(root / "pascal50s/pascal50s_voc_objects.json")
     twice = [item for item in items for _ in (0, 1)]
 
     def build(references: list[list[str]]) -> CaptionSet:
-        return CaptionSet.build(
+        made = CaptionSet.build(
             [c for item in items for c in item["captions"]],
             references,
             ids=[f"{n}{'ab'[k]}" for n in range(len(items)) for k in (0, 1)],
             images=[paths[item["image"]] for item in twice],
-            objects=[objects.get(item["image"]) for item in twice] if objects else None,
         )
+        return made if gold is None else gold.add_to(made)
 
     rows = np.arange(len(items))
     units, groups = np.empty(2 * len(items), object), np.empty(len(items), object)
