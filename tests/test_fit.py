@@ -20,6 +20,7 @@ from captious.training.fit_run import train  # noqa: E402
 from captious.training.scan_run import Sources  # noqa: E402
 from captious.training.whitened import Whitening, whitened, whitening_of  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
+from seeing import Seeing  # noqa: E402
 
 THINGS = ["dog", "cat", "bus", "pizza", "horse", "boat", "kite", "clock"]
 COLOURS = ["red", "blue", "green", "white"]
@@ -76,7 +77,7 @@ def made(tmp_path_factory):
 
 
 def metric(folder, name="one"):
-    return Fit(model=str(folder / name), regions=str(folder / "regions"))
+    return Seeing(Fit(model=str(folder / name)), str(folder / "regions"))
 
 
 def rows_of(texts, images):
@@ -148,16 +149,16 @@ def test_explain_leaves_out_each_word(made):
 
 def test_signature_names_weights_and_features(made):
     folder, _, _ = made
-    parts = metric(folder).signature_parts(None)
-    assert parts["features"] == "toy/v1"
-    assert len(parts["weights"]) == 12
+    one = metric(folder)
+    assert len(one.signature_parts(None)["weights"]) == 12
+    assert "|features:toy/v1|" in f"|{one.signature('0', None, one.evidence)}|"
 
 
 def test_other_features_are_refused(made, tmp_path):
     folder, _, _ = made
     sets = {"a.jpg": RegionSet(np.zeros((5, 7), np.float16), None, 1, 1)}
     save_regions(MemoryRegions(sets), tmp_path / "r")
-    one = Fit(model=str(folder / "one"), regions=str(tmp_path / "r"))
+    one = Seeing(Fit(model=str(folder / "one")), str(tmp_path / "r"))
     with pytest.raises(InputError, match="length 24"):
         one.stats(rows_of(["a dog"], ["a.jpg"]), None)
 

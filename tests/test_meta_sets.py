@@ -433,11 +433,11 @@ def test_composite_finds_labels_by_number_by_file_and_of_coco_itself(tmp_path):
     judged = sets.load_ratings("composite", tmp_path)
     assert judged.samples.objects is None
     one = labels.labelled(judged, labels.parse([str(tmp_path / "a.json")]))
-    assert one.samples.objects[::3].tolist() == [("dog",), ("dog",), ("traffic light",)]
+    assert one.samples.objects[::3] == [("dog",), ("dog",), ("traffic light",)]
     both = labels.parse([f"A={tmp_path / 'a.json'}", f"B={tmp_path / 'b.json'}"])
     two = labels.labelled(judged, both)
     assert two.samples.objects[6] == ("traffic light", "car")
-    assert two.samples.objects_from == "A+B"
+    assert two.samples.evidence.labels.source == "A+B"
     assert labels.labelled(judged, both, counts=True).samples.objects[6].count("car") == 2
     with pytest.raises(InputError, match="instances_val2014"):
         labels.labelled(judged, labels.parse(["gold"]))
@@ -448,7 +448,7 @@ def test_composite_finds_labels_by_number_by_file_and_of_coco_itself(tmp_path):
     }
     (tmp_path / "coco/instances_val2014.json").write_text(json.dumps(instances))
     judged = sets.load_ratings("composite", tmp_path)
-    assert judged.samples.objects[::3].tolist() == [None, None, ("dog",)]
+    assert judged.samples.objects[::3] == [None, None, ("dog",)]
     gold = labels.labelled(judged, labels.parse(["gold", f"B={tmp_path / 'b.json'}"]))
     assert gold.samples.objects[6] == ("dog", "car")
 
@@ -497,7 +497,7 @@ def test_pascal_labels_are_words(shared):
     found = {x for some in judged.samples.objects for x in some}
     assert {"potted plant", "dining table", "tv monitor"} <= found
     assert not found & {"pottedplant", "diningtable", "tvmonitor"}
-    assert judged.samples.objects_from == "pascal50s_voc_objects.json"
-    assert judged.pool.objects_from == judged.samples.objects_from
+    assert judged.samples.evidence.labels.source == "pascal50s_voc_objects.json"
+    assert judged.pool.evidence.labels.source == judged.samples.evidence.labels.source
     drawn = protocols.chosen_samples(judged, protocols.get("pascal50s/half-5drawn"))
-    assert drawn.objects_from == judged.samples.objects_from
+    assert drawn.evidence.labels.source == judged.samples.evidence.labels.source

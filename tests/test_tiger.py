@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -337,10 +336,10 @@ def test_lambda_is_a_parameter(released):
     metric, samples, *_ = released
     plain = metric.stats(samples, None).rows[:, 0]
     own = float(metric.signature("5", None).partition("|lambda:")[2].partition("|")[0])
-    same = dataclasses.replace(metric, smooth=own)
+    same = metric.but(smooth=own)
     np.testing.assert_array_equal(same.stats(samples, None).rows[:, 0], plain)
     assert same.signature("5", None) == metric.signature("5", None)
-    sharp = dataclasses.replace(metric, smooth=2 * own)
+    sharp = metric.but(smooth=2 * own)
     assert not np.allclose(sharp.stats(samples, None).rows[:, 0], plain)
     assert f"|lambda:{2 * own:g}|" in sharp.signature("5", None)
     with pytest.raises(UsageError, match="lambda"):

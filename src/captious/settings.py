@@ -62,8 +62,6 @@ class Settings:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise UsageError(f"a seed is a number from 0 on, not {self.seed}")
         if self.threads < 1:
             raise UsageError(f"threads are at least one, not {self.threads}")
 

@@ -13,15 +13,15 @@ have no fixed meaning: unrelated pairs lie around 0, captions of the photograph 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from captious import assets
-from captious.evidence.region_source import extraction_assets, region_store
-from captious.evidence.regions import RegionStore, require
+from captious.metrics._by_image import group_by_image
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
+from captious.models.features import model_features
 from captious.types import CaptionSet, Sample
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ class Fit(Metric):
 
     Args:
         model: asset name, or folder of a model made by ``captious train fit``.
-        regions: region features; default: those named in the settings, else extracted from the
-            photographs and kept in the cache.
     """
 
     model: str = "fit-coco"
-    regions: str | None = None
 
     name: ClassVar[str] = "fit"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
@@ -57,39 +54,30 @@ class Fit(Metric):
 
     @property
     def assets(self) -> tuple[str, ...]:
-        """The model, its text encoder, and the backbones where regions must be extracted."""
-        own = (self.model, "encoder-minilm") if self.model in assets.known() else ()
-        return own + extraction_assets(self.regions)
+        """The model and its text encoder."""
+        return (self.model, "encoder-minilm") if self.model in assets.known() else ()
 
-    def prepare(self, samples: CaptionSet) -> None:
-        """Find every image without region features before any work is done."""
-        images = [image for image in samples.images if image is not None]
-        store = self._store()
-        add = getattr(store, "add", None)
-        if add is not None:
-            add(images)
-        else:
-            require(store, images)
+    @property
+    def region_kind(self) -> str:
+        """The features that the model was trained on."""
+        return model_features(self.model)
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the cosine of each row; every photograph and every caption is looked at once."""
         from captious.models.fit import check_dimensions
 
-        model, store = self._model(), self._store()
+        groups = group_by_image(samples, self.region_kind, self.name, references=False)
+        model, store = self._model(), groups.store
         check_dimensions(model, store)
         captions = samples.captions()
         rows = np.full((len(samples), 1), np.nan)
-        reasons: dict[int, str] = {}
-        by_image: dict[str, list[int]] = {}
-        for row, image in enumerate(samples.images):
-            if image is None:
-                reasons[row] = "the sample names no image"
-            elif image not in store:
-                reasons[row] = f"no region features of image {image!r}"
-            elif not captions[row].strip():
-                reasons[row] = "the caption is empty"
-            else:
-                by_image.setdefault(image, []).append(row)
+        empty = [row for row in groups.scored if not captions[row].strip()]
+        reasons = groups.reasons | dict.fromkeys(empty, "the caption is empty")
+        by_image = {
+            image: kept
+            for image, mine in groups.rows.items()
+            if (kept := [row for row in mine if row not in reasons])
+        }
         images = list(by_image)
         for begin in range(0, len(images), _IMAGES_AT_ONCE):
             some = images[begin : begin + _IMAGES_AT_ONCE]
@@ -104,13 +92,9 @@ class Fit(Metric):
         return Stats(rows, reasons)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Model, weights, features."""
+        """Weights and text encoder."""
         model = self._model()
-        return {
-            "weights": model.identity,
-            "encoder": model.encoder_name,
-            "features": self._store().source,
-        }
+        return {"weights": model.identity, "encoder": model.encoder_name}
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Leave out one word after the other and say how the score moves."""
@@ -121,6 +105,7 @@ class Fit(Metric):
             [[] for _ in range(len(words) + 1)],
             images=[sample.image] * (len(words) + 1),
         )
+        rows = replace(rows, evidence=sample.evidence)
         values = self.stats(rows, context).rows[:, 0]
         moved = [
             {"word": word, "without": float(value), "change": float(values[0] - value)}
@@ -134,6 +119,3 @@ class Fit(Metric):
         from captious.models.fit import load
 
         return load(self.model)
-
-    def _store(self) -> RegionStore:
-        return region_store(self.regions)

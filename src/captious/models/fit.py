@@ -26,11 +26,12 @@ from torch.nn import functional
 
 from captious import assets, settings
 from captious.errors import InputError, UsageError
-from captious.evidence.regions import RegionSet, RegionStore
+from captious.evidence.regions import RegionSet
 from captious.models import text_encoder
 from captious.models.checkpoints import fit_sizes, load_safetensors
 from captious.models.text_encoder import Encoded, TextEncoder
 from captious.reading import json_object, read_json, reading
+from captious.types import Regions
 
 DEFAULT = "fit-coco"
 PAD, UNKNOWN = 0, 1
@@ -312,7 +313,7 @@ def load(name: str = DEFAULT) -> FitModel:
     return _load(Path(name).name, name)
 
 
-def check_dimensions(model: FitModel, store: RegionStore) -> None:
+def check_dimensions(model: FitModel, store: Regions) -> None:
     """Features of another kind than the model was trained on would give nonsense."""
     if store.dim != model.config.img_dim:
         raise InputError(
