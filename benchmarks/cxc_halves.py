@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.stats import kendalltau
 
-from captious import registry, settings
+from captious import registry
+from captious.engine import evidence
 from captious.evidence.region_formats import open_regions
 from captious.types import CaptionSet
 
@@ -71,8 +72,8 @@ def main() -> None:
     for name in args.metrics:
         metric = registry.create(name)
         began = time.perf_counter()
-        with settings.use(regions=args.regions):
-            scores = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
+        seen = evidence.given(samples, regions=args.regions)
+        scores = metric.scores(metric.stats(seen, metric.prepare(seen)).rows)
         sys.stderr.write(f"{name}: {time.perf_counter() - began:.1f} s\n")
         for place, column in enumerate(metric.columns):
             found[column.name] = scores[:, place]
