@@ -211,8 +211,8 @@ class FitTrainer:
         )
         total = data.features.shape[1]
         kept = max(2, round(total * (1 - options.region_dropout)))
-        places = np.concatenate([[0], np.sort(1 + self.random.permutation(total - 1)[: kept - 1])])
-        places = torch.from_numpy(places)  # the whole photograph is always there
+        some = np.sort(1 + self.random.permutation(total - 1)[: kept - 1])
+        places = torch.from_numpy(np.concatenate([[0], some]))  # the whole photograph always
         features = data.features[rows[:, None], places]
         pieces = torch.cat([data.pieces[rows, pick] for pick in two]).long()
         pieces = pieces[:, : int((pieces != PAD).sum(1).max())]
