@@ -12,6 +12,7 @@ from captious.errors import InputError, MissingAsset, UsageError
 from captious.metrics.bertscore import BertScore
 from captious.models import embedding_cache, piece_idf, text_encoder
 from captious.models.embedding_cache import EmbeddingCache
+from captious.report.pictures import draw
 from captious.types import CaptionSet, Sample
 
 pytest.importorskip("torch")
@@ -149,7 +150,7 @@ def test_memory_is_bounded(fresh, monkeypatch):
 
 
 def test_scores_do_not_depend_on_the_memory(made, fresh, monkeypatch):
-    from captious.metrics import token_blocks
+    from captious.metrics._matching import token_blocks
 
     metric = BertScore(idf="references")
     context = metric.prepare(made)
@@ -342,8 +343,8 @@ def test_explanation(made):
     assert found.data["caption_weights"][0] == 0  # [CLS]
     assert found.data["reference"] in REFERENCES[0]
     json.dumps(found.data)
-    assert found.svg is not None
-    assert found.svg.count("<rect") > len(found.data["cosine"])
+    assert draw(found) is not None
+    assert draw(found).count("<rect") > len(found.data["cosine"])
 
 
 # -- other tokenisers: tiny models with random weights ----------------------------------------
@@ -470,7 +471,7 @@ def test_f_stays_in_its_range_where_signs_differ(made, monkeypatch):
     import torch
 
     from captious.metrics import bertscore
-    from captious.metrics.token_blocks import Block
+    from captious.metrics._matching.token_blocks import Block
     from captious.models.text_encoder import Encoded
 
     vectors = torch.nn.functional.normalize(

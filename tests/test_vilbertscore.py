@@ -16,12 +16,13 @@ from safetensors.numpy import load_file  # noqa: E402
 
 from captious.errors import InputError, UsageError  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
+from captious.metrics._matching.token_blocks import Block  # noqa: E402
 from captious.metrics.bertscore import score_pairs  # noqa: E402
-from captious.metrics.token_blocks import Block  # noqa: E402
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
 from captious.models import image_text  # noqa: E402
 from captious.models.image_text import Regions, Text  # noqa: E402
 from captious.models.vilbert_load import load_vilbert  # noqa: E402
+from captious.report.pictures import draw  # noqa: E402
 from captious.types import CaptionSet, Sample  # noqa: E402
 from seeing import Seeing  # noqa: E402
 from test_vilbert import CASES, GOLDEN, as_folder, saved  # noqa: E402
@@ -349,12 +350,12 @@ def test_explanation_with_and_without_the_image(metric):
             : len(top)
         ].tolist()
         assert f"{word:<14} looks at region {top[0][0]} {top[0][1]:.2f}" in told.text
-    assert f"({data['whole'][0]:.2f} whole)" in told.svg
-    assert told.svg.startswith("<svg")
-    assert told.svg.count("<svg") == told.svg.count("</svg>") == 3
+    assert f"({data['whole'][0]:.2f} whole)" in draw(told)
+    assert draw(told).startswith("<svg")
+    assert draw(told).count("<svg") == draw(told).count("</svg>") == 4
     with pytest.raises(InputError, match="names no image"):
         metric.explain(replace(one, image=None), None)
-    assert metric.explain(replace(one, caption=""), None).svg is None
+    assert draw(metric.explain(replace(one, caption=""), None)) is None
 
 
 @pytest.mark.parametrize("kind", ["lxmert", "visual_bert", "vilt"])
@@ -382,7 +383,7 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     single = np.concatenate([metric.stats(given[n : n + 1], None).rows for n in range(6)])
     np.testing.assert_allclose(single, rows, atol=1e-5)
     assert metric.signature_parts(None)["model"] == kind
-    assert metric.explain(given[0], None).svg
+    assert draw(metric.explain(given[0], None))
     if kind == "vilt":
         with pytest.raises(InputError, match="no such photograph"):
             metric.prepare(samples())

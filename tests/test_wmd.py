@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from captious.metrics.wmd import Wmd
+from captious.report.pictures import draw
 from captious.text import transport
 from captious.types import CaptionSet, Sample
 
@@ -99,8 +100,8 @@ def test_explanation_shows_the_plan(square):
     assert {"from": "runs", "to": "sleeps", "mass": 0.5, "cost": 1.0} in told.data["flows"]
     assert told.data["distance"] == pytest.approx(0.5)
     assert "runs -> sleeps" in told.text
-    assert told.svg is not None
-    assert told.svg.count("<path") == len(told.data["flows"])
+    assert draw(told) is not None
+    assert draw(told).count("<path") == len(told.data["flows"])
     assert "no reference" in metric.explain(Sample("1", "dog"), None).text
 
 

@@ -39,7 +39,7 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute and print one line per layer."""
-    from captious.metrics import encoder_baselines
+    from captious.metrics._matching import encoder_baselines
     from captious.models import piece_idf, text_encoder
     from captious.models.encoder_defaults import defaults
 

@@ -72,9 +72,10 @@ def run(args: argparse.Namespace) -> int:
         samples = job.read(_options.say(args))
         found = [explain(samples, metric, row) for row in _rows(args, samples)]
     if args.output is not None:
-        from captious.report.side_by_side import joined
+        from captious.report.pictures import draw
+        from captious.report.pictures.side_by_side import joined
 
-        drawn = [one.svg for one in found if one.svg is not None]
+        drawn = [picture for one in found if (picture := draw(one)) is not None]
         if len(drawn) < len(found):
             raise UsageError(f"{metric.name} explains this caption in words only, not as a picture")
         if args.output.suffix.lower() == ".png":

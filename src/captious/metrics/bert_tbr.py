@@ -41,7 +41,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from captious.errors import CaptiousError, UsageError, did_you_mean
-from captious.metrics import matching_svg, tbr_kernel
+from captious.metrics._matching import tbr_kernel
+from captious.metrics._matching.token_blocks import Block, batches, blocks, joined, padded
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.metrics.bertscore import (
     cut_note,
@@ -51,14 +52,13 @@ from captious.metrics.bertscore import (
     missing_parts,
     no_references,
 )
-from captious.metrics.token_blocks import Block, batches, blocks, joined, padded
 from captious.models import piece_idf, text_encoder
 from captious.models.encoder_defaults import defaults
 from captious.models.piece_idf import PieceIdf
 from captious.models.text_encoder import TextEncoder
 from captious.text.stoplists import stop_words
 from captious.text.stopwords_tbr import TBR
-from captious.types import CaptionSet, Floats, Ints, Sample
+from captious.types import CaptionSet, Floats, Ints, MatchMatrix, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -369,12 +369,18 @@ class BertTbr(Metric):
             found = f"-> {columns[best]:<14} {matrix[k, best]:.3f}" if hit else "-> no match"
             tail = " (stop word)" if stop[k] else ""
             lines.append(f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} {found}{tail}")
-        svg = matching_svg.heat_map(
-            words, columns, matrix, f"combined reference x caption, cut at {threshold:g}",
-            weights=weights, threshold=threshold, row_stop=stop, column_stop=caption_stop,
-            notes=[f"ref {o + 1}" for o in owner],
-        )  # fmt: skip
-        return Explanation("\n".join(lines), data, svg)
+        drawn = MatchMatrix(
+            f"combined reference x caption, cut at {threshold:g}",
+            tuple(words),
+            tuple(columns),
+            tuple(map(tuple, matrix.tolist())),
+            threshold,
+            tuple(map(float, weights)),
+            tuple(stop),
+            tuple(caption_stop),
+            tuple(f"ref {o + 1}" for o in owner),
+        )
+        return Explanation("\n".join(lines), data, (drawn,))
 
 
 @dataclass(frozen=True, eq=False)

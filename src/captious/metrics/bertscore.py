@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from captious.errors import CaptiousError, MissingAsset, UsageError
-from captious.metrics import matching_svg
+from captious.metrics._matching.token_blocks import Block, batches, blocks, padded
 from captious.metrics.base import Column, Explanation, Metric, Stats
-from captious.metrics.token_blocks import Block, batches, blocks, padded
 from captious.models import piece_idf, text_encoder
 from captious.models.encoder_defaults import Baseline, defaults
 from captious.models.piece_idf import PieceIdf
 from captious.models.text_encoder import TextEncoder
 from captious.reading import json_object, reading
-from captious.types import CaptionSet, Floats, Ints, Sample
+from captious.types import CaptionSet, Floats, Ints, MatchMatrix, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -168,8 +167,14 @@ class BertScore(Metric):
             if idf[1][k] > 0:
                 j = int(np.argmax(matrix[k]))
                 lines.append(f"  {word:<14} -> {words[0][j]:<14} {matrix[k, j]:.3f}")
-        svg = matching_svg.heat_map(words[1], words[0], matrix, "cosine", weights=idf[1])
-        return Explanation("\n".join(lines), data, svg)
+        drawn = MatchMatrix(
+            "cosine",
+            tuple(words[1]),
+            tuple(words[0]),
+            tuple(map(tuple, matrix.tolist())),
+            weights=tuple(idf[1].tolist()),
+        )
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _layer(self) -> int:
         return text_encoder.choose_layer(self.model, self.layer, "bertscore")

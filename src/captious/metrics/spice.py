@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from captious.metrics import _scene_view
+from captious.metrics._words import scene_view
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers, tokens
 from captious.text._scene_lemmas import Lemmas
@@ -126,7 +126,7 @@ class Spice(Metric):
         found = match(mine, theirs)
         scores = self.scores(row(mine, theirs)[None])[0]
         values = dict(zip([c.name for c in self.columns], scores, strict=True))
-        return _scene_view.explanation(mine, theirs, found, values)
+        return scene_view.explanation(mine, theirs, found, values)
 
 
 class Reader:

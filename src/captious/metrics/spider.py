@@ -88,5 +88,5 @@ class Spider(Metric):
         return Explanation(
             f"spider {score:.4f}\n{spice.text}\n{cider.text}",
             {"score": score, "spice": spice.data, "cider_d": cider.data},
-            spice.svg,
+            (*spice.parts, *cider.parts),
         )

@@ -41,8 +41,8 @@ import numpy as np
 from captious import assets
 from captious.errors import UsageError
 from captious.evidence.classes import readable
-from captious.metrics._flows import Flow
-from captious.metrics._importance import Importance
+from captious.metrics._words.importance import Importance
+from captious.metrics._words.plan import Plan
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
@@ -134,7 +134,7 @@ class Vifidel(Metric):
         caption = int(task.samples.caption[0])
         if not task.words.sizes[caption]:
             return Explanation("The caption has no content word: score 0.", {"flows": []})
-        flow = Flow.between(task.seen, 0, task.words, caption, task.cost(), task.table)
+        flow = Plan.between(task.seen, 0, task.words, caption, task.cost(), task.table)
         data = flow.as_data()
         used = flow.left + flow.right
         data["importance"] = task.weights(used)
@@ -146,7 +146,9 @@ class Vifidel(Metric):
         lost = int(task.seen.dropped[0] + task.words.dropped[caption])
         if lost:
             lines.append(f"{lost} words have no vector and were left out.")
-        return Explanation("\n".join(lines), data, flow.as_svg("objects in the image", "caption"))
+        return Explanation(
+            "\n".join(lines), data, (flow.as_part("objects in the image", "caption"),)
+        )
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with their checksum, and what the profile decided."""

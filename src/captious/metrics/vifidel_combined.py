@@ -95,7 +95,7 @@ class _WithPartner(Metric):
             f"{self._partner.name}, brought to 0..1, {other:.4f}\n{plan.text}"
         )
         data = {"vifidel": mine, self._partner.name: other, **plan.data}
-        return Explanation(text, data, plan.svg)
+        return Explanation(text, data, plan.parts)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from captious.errors import UsageError
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.vilbertscore import Vilbertscore
 from captious.types import CaptionSet, Evidence, Sample
@@ -118,7 +119,9 @@ class VilbertMatch(Metric):
         ]
         lines = [f"vilbert_match {values[0]:.4f}; what each word adds:"]
         lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
-        return Explanation("\n".join(lines), {"score": float(values[0]), "words": moved})
+        drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
+        data = {"score": float(values[0]), "words": moved}
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _encoder(self) -> Any:
         encoder = cast(Any, self._score.encoder())

@@ -37,7 +37,7 @@ import numpy as np
 
 from captious.assets import known
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
-from captious.metrics._by_image import regions_of
+from captious.metrics._looking.by_image import regions_of
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features, model_kind
 from captious.types import CaptionSet, Evidence, Floats, Ints, Regions, Sample
@@ -153,7 +153,7 @@ class Vilbertscore(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Token matching with the image and without it, and where each word looks."""
-        from captious.metrics.vilbertscore_explain import explain
+        from captious.metrics._looking.vilbertscore_explain import explain
 
         encoder = self.encoder()
         why = self.reasons(CaptionSet.of([sample]), encoder)
@@ -284,8 +284,8 @@ class Vilbertscore(Metric):
         self, samples: CaptionSet, encoder: ImageTextEncoder, layer: int
     ) -> tuple[Floats, Any]:
         """P, R, F of some rows, and whether a text of the row was cut."""
+        from captious.metrics._matching.token_blocks import Block
         from captious.metrics.bertscore import score_pairs
-        from captious.metrics.token_blocks import Block
 
         names: dict[Any, int] = {}
         owner = [names.setdefault(None if self.blind else i, len(names)) for i in samples.images]

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from captious import assets
-from captious.metrics._flows import Flow
+from captious.metrics._words.plan import Plan
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, open_vectors
@@ -106,7 +106,7 @@ class Wmd(Metric):
             reason = "there is no reference" if not len(distance) else "a side has no known word"
             return Explanation(f"No words to compare: {reason}.", {"flows": []})
         best = int(distance.argmin())
-        flow = Flow.between(words, int(one.caption[0]), words, int(reference[best]), cost, table)
+        flow = Plan.between(words, int(one.caption[0]), words, int(reference[best]), cost, table)
         closest = sample.references[best]
         text = (
             f"Closest of {len(distance)} references: {closest!r}; distance {distance[best]:.4f}, "
@@ -117,7 +117,7 @@ class Wmd(Metric):
             "distances": [None if np.isinf(d) else float(d) for d in distance],
             **flow.as_data(),
         }
-        return Explanation(text, data, flow.as_svg("caption", "closest reference"))
+        return Explanation(text, data, (flow.as_part("caption", "closest reference"),))
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with dimensions and checksum, and the tokeniser's version."""
