@@ -101,6 +101,7 @@ def test_surface_is_exact():
         "metric",
         "metrics",
         "score",
+        "scorer",
     ]
     for name in captious.__all__:
         assert getattr(captious, name) is not None

@@ -20,6 +20,7 @@ from captious._version import __version__
 if TYPE_CHECKING:
     from captious.api import compare, explain, load, metric, metrics, score
     from captious.engine.job import ScoringJob
+    from captious.engine.scorer import scorer
     from captious.engine.table import ScoreTable
     from captious.errors import CaptiousError
     from captious.settings import Settings
@@ -39,6 +40,7 @@ __all__ = [
     "metric",
     "metrics",
     "score",
+    "scorer",
 ]
 
 _HOME = {
@@ -53,6 +55,7 @@ _HOME = {
     "load": "api",
     "metric": "api",
     "score": "api",
+    "scorer": "engine.scorer",
 }
 
 

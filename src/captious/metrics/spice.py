@@ -181,20 +181,26 @@ def reader(parser: str, tables: str | None) -> Reader:
 
 def row(caption: SceneGraph, references: SceneGraph) -> Floats:
     """Return the statistics of one caption."""
-    found = match(caption, references)
+    whole, *counts = counted(caption, references)
     out = np.zeros(1 + 2 * len(_PARTS))
-    out[0] = _f(found.count, len(caption), len(references))
-    counts = [
-        (sum(map(bool, found.objects)), len(caption.objects), len(references.objects)),
-        (len(found.relations), _size(caption.relations), _size(references.relations)),
-        (len(found.attributes), _listed(caption.attributes), _listed(references.attributes)),
-        *(_named(caption, references, found, words) for words in (COLOURS, NUMBERS, SIZES)),
-    ]
+    out[0] = _f(*whole)
     for k, (matched, mine, theirs) in enumerate(counts):
         if theirs:
             out[1 + 2 * k] = _f(matched, mine, theirs)
             out[2 + 2 * k] = 1.0
     return out
+
+
+def counted(caption: SceneGraph, references: SceneGraph) -> list[tuple[int, int, int]]:
+    """Return tuples that match, of the caption and of the references: in all, and by part."""
+    found = match(caption, references)
+    return [
+        (found.count, len(caption), len(references)),
+        (sum(map(bool, found.objects)), len(caption.objects), len(references.objects)),
+        (len(found.relations), _size(caption.relations), _size(references.relations)),
+        (len(found.attributes), _listed(caption.attributes), _listed(references.attributes)),
+        *(_named(caption, references, found, words) for words in (COLOURS, NUMBERS, SIZES)),
+    ]
 
 
 def _f(matched: int, mine: int, theirs: int) -> float:
