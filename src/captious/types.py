@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from html import escape
+from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
@@ -589,6 +591,20 @@ class Explanation:
     text: str
     data: dict[str, Any]
     parts: tuple[Part, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_svg_(self) -> str | None:
+        """Show the picture in a notebook.
+
+        Pictures are drawn upstairs, in report/: it is named here, and opened by notebooks only.
+        """
+        return import_module("captious.report.pictures").draw(self)
+
+    def _repr_html_(self) -> str:
+        """Show words and picture in a notebook."""
+        return f"{self._repr_svg_() or ''}<pre>{escape(self.text)}</pre>"
 
 
 def _objects(values: Sequence[Any]) -> npt.NDArray[np.object_]:

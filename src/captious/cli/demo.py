@@ -16,11 +16,24 @@ from captious.engine.evidence import detector_lacks
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob, score
 from captious.engine.table import ScoreTable
-from captious.errors import CaptiousError, UsageError
+from captious.errors import CaptiousError, MissingExtra, UsageError
 from captious.io import tables
 from captious.metrics.base import Metric, Need
+from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
 from captious.types import CaptionSet
+
+_EIGHT = (
+    "bleu_4", "meteor", "cider_d", "spice", "bertscore_f", "tiger", "vifidel", "captious_ref",
+)  # fmt: skip
+"""What is shown unless others are named: words, meaning, regions, objects, all together."""
+
+_SECONDS = 120.0
+_OWN_FILES = """With your own files:
+  captious score captions.json --refs references.json --images photos/ \\
+      -m bleu,meteor,cider_d,spice -o scores.parquet --report report.html
+
+The report of this demonstration:"""
 
 _TELLING = ("meteor", "spice", "cider_d", "rouge_l", "bleu")
 """Whose explanation is shown: the first of these that runs."""
@@ -48,11 +61,11 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--output", "-o", type=Path, default=Path("demo-out"), metavar="DIR",
-        help="folder for scores.json (default: %(default)s)",
+        help="folder for the report and the scores (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--metrics", "-m", default=None, metavar="LIST",
-        help="only these metrics (default: all that can run)",
+        help="only these metrics (default: eight that tell most; 'all' for all that can run)",
     )  # fmt: skip
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
     _options.running(parser)
@@ -77,18 +90,27 @@ def run(args: argparse.Namespace) -> int:
         )
         table = score(job)
         told = _explained(choice.metrics, table.samples)
-    sys.stdout.write(f"{_corpus(table)}\n\n{told}")
-    written = args.output / "scores.json"
-    args.output.mkdir(parents=True, exist_ok=True)
-    tables.save(table, written)
-    if not args.quiet:
-        _options.remark(f"wrote {written}: every caption's scores, and the signatures")
+        args.output.mkdir(parents=True, exist_ok=True)
+        tables.save(table, args.output / "scores.json")
+        reported = _report(table, args.output / "report.html")
+    sys.stdout.write(f"{_corpus(table)}\n\n{told}\n{_OWN_FILES}\n\n{reported}\n")
     return 0
 
 
+def _report(table: ScoreTable, path: Path) -> str:
+    """Write the report; return its path, or why there is none."""
+    options = page.Options(title="captious demo", seconds=_SECONDS)
+    try:
+        page.write(table, path, options)
+    except MissingExtra as err:
+        return " ".join(str(err).split())
+    return str(path.resolve())
+
+
 def choose(wanted: str | None = None) -> Choice:
-    """Sort the wanted metrics (None = all that are registered) into those that can run and not."""
-    names = wanted if wanted is not None else ",".join(registry.names())
+    """Sort the wanted metrics (None = the usual eight) into those that can run and not."""
+    usual = registry.names() if wanted == "all" else _EIGHT
+    names = ",".join(usual) if wanted in (None, "all") else wanted
     runs, skipped = [], {}
     made = [metric for metric, _ in registry.create_many(names)]
     blind = detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []

@@ -41,13 +41,6 @@ def add_parser(subs: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the photographs, "
                         "if they are not where they were when scored")  # fmt: skip
-    add_options(parser)
-    _options.running(parser)
-    parser.set_defaults(run=run)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``score --report`` has too."""
     parser.add_argument(
         "--most", type=int, default=page.MOST, metavar="N",
         help="captions inside one file (default: %(default)s)",
@@ -57,6 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="time that explanations may take, 0 for none (default: 60)",
     )  # fmt: skip
     parser.add_argument("--title", default="", help="title of the report")
+    _options.running(parser)
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if args.bundle is not None and args.output is not None:
         raise UsageError("give --output FILE or --bundle FOLDER, not both")
     path = args.bundle or args.output or Path("report.html")
-    options = options_of(args, images=args.images, bundle=args.bundle is not None)
+    options = page.Options(
+        title=args.title,
+        most=args.most,
+        seconds=args.explain_seconds,
+        images=args.images,
+        bundle=args.bundle is not None,
+    )
     page.check(path, options)
     for scores in args.scores:
         if not scores.exists():
@@ -77,19 +78,9 @@ def run(args: argparse.Namespace) -> int:
     with _options.active(args):
         names = args.names or [scores.name.split(".")[0] for scores in args.scores]
         table = join([ScoreTable.load(scores) for scores in args.scores], names)
-        write(args, table, path, options)
-    return 0
-
-
-def options_of(args: argparse.Namespace, **more: Any) -> page.Options:
-    """Return what the options ask for."""
-    return page.Options(title=args.title, most=args.most, seconds=args.explain_seconds, **more)
-
-
-def write(args: argparse.Namespace, table: ScoreTable, path: Path, options: page.Options) -> None:
-    """Write, and say what was left out."""
-    for remark in page.write(table, path, options):
-        if not args.quiet:
-            _options.remark(remark)
+        remarks = page.write(table, path, options)
     if not args.quiet:
-        _options.remark(f"wrote {path / 'index.html' if options.bundle else path}")
+        remarks.append(f"wrote {path / 'index.html' if options.bundle else path}")
+        for remark in remarks:
+            _options.remark(remark)
+    return 0

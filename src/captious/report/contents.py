@@ -170,8 +170,14 @@ def _comparison(table: ScoreTable) -> Comparison | None:
     """Test every pair of systems; None where there is one, or where samples differ."""
     if len(table.corpora) < 2:
         return None
+    pairs = len(table.corpora) * (len(table.corpora) - 1) // 2
+    images = len(set(table.images.tolist()))
+    # A p-value is at least 1 / trials, and the correction multiplies it by the number of tests:
+    # too few trials would call nothing significant, however large the difference.
+    needed = 100 * pairs * len(table.values)
+    trials = int(min(max(1000, needed), 10_000, max(1000, 3e8 / max(images, 1))))
     try:
-        return compare(table)
+        return compare(table, trials=trials)
     except InputError:
         return None
 
@@ -296,7 +302,7 @@ def buckets(table: ScoreTable) -> list[dict[str, Any]]:
     out = []
     for title, values, low, high, unit in (
         ("caption length", lengths, "short", "long", "words"),
-        ("agreement of the references", agree, "they differ", "they agree", "shared words"),
+        ("agreement of the references", agree, "they differ", "they agree", "%"),
         ("rare words in the references", rare, "common words", "rare words", ""),
     ):
         parts = _thirds(values)
@@ -359,7 +365,7 @@ def _range(values: Floats, unit: str) -> str:
     if unit == "words":
         span = f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
         return f"{span} words"
-    return f"{low:.2f} to {high:.2f}{unit and ' ' + unit}"
+    return f"{100 * low:.0f} to {100 * high:.0f} % of words shared" if unit == "%" else ""
 
 
 def _bucket(table: ScoreTable, mask: npt.NDArray[np.bool_]) -> list[list[list[float | None]]]:

@@ -43,7 +43,7 @@ def explain_table(table: ScoreTable, rows: list[int], seconds: float, letters: i
         done.left_out.append("explanations were not asked for")
         return done
     start = time.monotonic()
-    titles = {registry.text_form(s.metric): _title(s.metric.name) for s in table.steps}
+    titles = {registry.text_form(s.metric): title_of(s.metric.name) for s in table.steps}
     turns: dict[str, Callable[[int], Explanation]] = {}
     with Progress("explaining", len(rows) * len(titles), "explanations") as bar:
         for step in table.steps:
@@ -76,7 +76,8 @@ def explain_table(table: ScoreTable, rows: list[int], seconds: float, letters: i
     return done
 
 
-def _title(name: str) -> str:
+def title_of(name: str) -> str:
+    """Return the name of a metric as papers print it."""
     return {"bertscore": "BERTScore", "vilbertscore": "ViLBERTScore", "bleu": "BLEU"}.get(
         name, label(name)
     )

@@ -126,7 +126,7 @@ def _description(data: Mapping[str, Any]) -> str:
     count = len(data["systems"])
     return (
         f"{count} {'system' if count == 1 else 'systems'}, {data['captions']:,} captions, "
-        f"{len(data['columns'])} metrics"
+        f"{len(data['metrics'])} metrics"
     )
 
 

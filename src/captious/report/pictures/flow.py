@@ -21,7 +21,8 @@ def draw(part: Flow) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" font-family="sans-serif" font-size="13" role="img">'
         f"<title>{escape(part.left_title)} to {escape(part.right_title)}</title>",
-        f'<text x="0" y="20" font-weight="bold">{escape(part.left_title)}</text>',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        f'<text x="4" y="20" font-weight="bold">{escape(part.left_title)}</text>',
         f'<text x="{width - 4}" y="20" text-anchor="end" font-weight="bold">'
         f"{escape(part.right_title)}</text>",
     ]
@@ -68,6 +69,6 @@ def _boxes(
         out.append(
             f'<rect x="{x}" y="{y:.1f}" width="{wide}" height="{tall:.1f}" rx="3" fill="#e8edf3" '
             f'stroke="#8796a8"/><text x="{x + wide / 2:.0f}" y="{y + tall / 2 + 5:.1f}" '
-            f'text-anchor="middle">{escape(word)}</text>'
+            f'text-anchor="middle" fill="#1f2328">{escape(word)}</text>'
         )
     return out

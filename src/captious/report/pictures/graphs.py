@@ -1,4 +1,4 @@
-"""Two scene graphs side by side: objects, their attributes, relations as arcs."""
+"""Two scene graphs, one below the other: objects, their attributes, relations as arcs."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from captious.types import Graph, Node, SceneGraphs
 _YES: Final = palette.BLUE
 _NO: Final = "#8a919c"
 _ROW: Final = 34  # height of an object with its attributes
-_ARC: Final = 215  # room for relations, left of the objects
+_ARC: Final = 200  # room for relations, left of the objects
 _SIDE: Final = 560  # least width of one graph
 _GLYPH: Final = 6.7  # width of a letter at 12 px
 
 
 def draw(part: SceneGraphs) -> str:
-    """Draw both graphs side by side; what matched is blue."""
-    caption, references = part.caption, part.references
-    height = 60 + _ROW * max(len(caption.objects), len(references.objects), 1)
-    left = _width(caption)
-    width = left + _width(references)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-    ]
-    sides = ((0, "caption", caption), (left, "references", references))
-    for x, title, graph in sides:
-        parts.append(f'<g transform="translate({x},0)">')
+    """Draw both graphs; what matched is blue."""
+    sides = (("caption", part.caption), ("references", part.references))
+    width = max(_width(graph) for _, graph in sides)
+    parts, y = [], 0
+    for title, graph in sides:
+        parts.append(f'<g transform="translate(0,{y})">')
         parts.append(f'<text x="{_ARC}" y="22" font-weight="bold">{title}</text>')
         parts += _relations(graph)
         parts += _objects(graph)
         parts.append("</g>")
-    return "".join([*parts, "</svg>"])
+        y += 60 + _ROW * max(len(graph.objects), 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" '
+        f'height="{y}" font-family="sans-serif" font-size="12" role="img">'
+        "<title>scene graphs of the caption and of the references</title>"
+        f'<rect width="{width}" height="{y}" fill="white"/>' + "".join(parts) + "</svg>"
+    )
 
 
 def _width(graph: Graph) -> int:
@@ -60,7 +59,7 @@ def _objects(graph: Graph) -> list[str]:
 def _box(out: list[str], x: float, y: float, node: Node, solid: bool) -> float:
     text, colour = node.name, _YES if node.matched else _NO
     width = 14 + _GLYPH * len(text)
-    fill, ink = (colour, "white") if solid else ("white", colour)
+    fill, ink = (colour, "white") if solid else ("none", colour)
     out.append(
         f'<rect x="{x:.0f}" y="{y}" width="{width:.0f}" height="22" rx="{4 if solid else 11}" '
         f'fill="{fill}" stroke="{colour}"/>'

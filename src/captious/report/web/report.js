@@ -6,10 +6,14 @@ const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOT
 const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 const SMALL = new Set("a an the of in on at by with to from and or is are was were it its his her their he she they this that there has have be as for into onto near next over under up down out while who which some one two".split(" "));
-const CUT = new Set("a an the of in on at by with to from and or is are his her their its while near".split(" "));
+const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
 const C = D.columns, S = D.systems;
 const main = C.map((c, i) => i).filter((i) => C[i].main);
-const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: main[0] || 0, x: main[0] || 0, y: main[1] || main[0] || 0, mode: "all", sort: "file", find: "", all: false, caption: null, system: null };
+const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "captious_ref", "bertscore_f", "vifidel", "rouge_l", "bleu_4"];
+const telling = [...TELLING.map((n) => C.findIndex((c) => c.name === n)).filter((i) => i >= 0), ...main.filter((i) => !TELLING.includes(C[i].name))];
+if (!telling.length) telling.push(0);
+const looking = ["tiger", "captious_ref", "vilbertscore_f", "vifidel", "spice", "meteor", "rouge_l"].map((n) => C.findIndex((c) => c.name === n)).find((i) => i >= 0 && i !== telling[0]);
+const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: telling[0], x: telling[0], y: looking === undefined ? telling[1] || telling[0] : looking, mode: "all", sort: "file", find: "", all: false, caption: null, system: null };
 let brushed = null, order = [], drawn = 0, at = -1;
 
 // -- small things ---------------------------------------------------------------------------
@@ -119,10 +123,10 @@ function copied(kind) {
 // -- compare -------------------------------------------------------------------------------
 function ridges() {
   const c = state.metric, h = D.distributions[c], w = 600, left = 110, step = 74, high = S.length * step + 34, plot = w - left - 14;
-  const most = Math.max(1, ...h.counts.flat());
+
   let out = `<svg viewBox="0 0 ${w} ${high}" role="img" aria-label="Distribution of ${esc(C[c].label)} over single captions, per system" font-size="13">`;
   S.forEach((n, s) => {
-    const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length;
+    const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length, most = Math.max(1, ...counts);
     let path = `M${left},${base}`;
     counts.forEach((k, i) => { const y = base - (k / most) * (step - 12); path += `L${(left + i * bin).toFixed(1)},${y.toFixed(1)}L${(left + (i + 1) * bin).toFixed(1)},${y.toFixed(1)}`; });
     out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(n.length > 13 ? n.slice(0, 12) + "…" : n)}</text>`;
@@ -235,7 +239,7 @@ function verdictButtons(i, s) {
   return `<span class="verdict" role="group" aria-label="Your verdict"><button type="button" data-verdict="1" data-i="${i}" data-s="${s}" aria-pressed="${v.rating === 1}">good</button><button type="button" data-verdict="0" data-i="${i}" data-s="${s}" aria-pressed="${v.rating === 0}">bad</button></span>`;
 }
 function card(i) {
-  const item = D.items[i], cols = [...new Set([state.metric, ...main])].slice(0, 5);
+  const item = D.items[i], cols = [...new Set([state.metric, ...telling])].slice(0, 5);
   const node = el(`<article class="item" data-i="${i}" aria-label="${esc(item.id)}"><div><button class="photo" type="button" aria-label="Open ${esc(item.id)}"></button><p class="id">${esc(item.id)}</p></div><div class="rows"></div></article>`);
   node.querySelector(".rows").innerHTML = item.captions.map((cap, s) => !cap ? "" : `<div class="row"><div><div class="who">${sys(s)}${verdictButtons(i, s)}</div><button class="open" type="button" data-s="${s}">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</button></div>${barsOf(cap, s, cols)}</div>`).join("") + (item.refs.length ? `<details><summary>${item.refs.length} reference${item.refs.length > 1 ? "s" : ""}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>` : "");
   const p = node.querySelector(".photo"), src = photo(item);
@@ -266,7 +270,7 @@ function buckets() {
     const all = b.parts.flatMap((p) => p.values.flatMap((v) => v[c])).filter((x) => x !== null), low = Math.min(...all, C[c].low === 0 ? 0 : Infinity), high = Math.max(...all), w = 420, left = 12, row = 22, x = (v) => left + (v - low) / (high - low || 1) * (w - left - 64);
     let y = 4, out = "";
     for (const p of b.parts) {
-      y += 20; out += `<text x="0" y="${y}" font-weight="600">${esc(p.label)}</text><text class="q" x="${w}" y="${y}" text-anchor="end" font-size="12">${esc(p.range)}, ${p.n.toLocaleString("en")} captions</text>`; y += 6;
+      y += 20; out += `<text x="0" y="${y}" font-weight="600">${esc(p.label)}</text><text class="q" x="${w}" y="${y}" text-anchor="end" font-size="12">${p.range ? esc(p.range) + ", " : ""}${p.n.toLocaleString("en")} captions</text>`; y += 6;
       S.forEach((n, s) => { const [v, l, h] = p.values[s][c]; y += row; if (v === null) return; out += `<line class="axis" x1="${left}" x2="${w - 60}" y1="${y - 8}" y2="${y - 8}"/>${l !== null ? `<line x1="${x(l).toFixed(1)}" x2="${x(h).toFixed(1)}" y1="${y - 8}" y2="${y - 8}" stroke="${colour(s)}" stroke-width="5" stroke-opacity=".35" stroke-linecap="round"/>` : ""}<circle cx="${x(v).toFixed(1)}" cy="${y - 8}" r="5" fill="${colour(s)}"><title>${esc(n)}: ${fmt(v, c)}</title></circle><text x="${w}" y="${y - 4}" text-anchor="end">${fmt(v, c)}</text>`; });
       y += 8;
     }
@@ -280,11 +284,11 @@ function about() {
   const out = [...D.left_out, ...D.photographs.problems];
   if (D.shown.how) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
   const list = (title, lines) => lines.length ? `<h3>${title}</h3><ul>${lines.map((l) => `<li>${esc(l)}</li>`).join("")}</ul>` : "";
-  html += `<h3 style="margin-top:0">Signatures</h3><dl>${C.map((c) => `<dt>${esc(c.label)}</dt><dd class="sig">${esc(c.signature)}</dd>`).join("")}</dl>`;
+  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(C.map((c) => c.signature))].map((g) => `<dt>${C.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
-  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta verdicts.json -m METRICS</code> reads as human judgements.</p>`;
+  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta cider_d meteor --set verdicts.json</code> reads as human judgements.</p>`;
   html += `<h3>Keys</h3><p><kbd>j</kbd> <kbd>k</kbd> next and previous sample, <kbd>Enter</kbd> open, <kbd>←</kbd> <kbd>→</kbd> other system, <kbd>/</kbd> find, <kbd>Esc</kbd> close.</p><p class="remark">captious ${esc(D.version)}</p></div>`;
   $("aboutbody").innerHTML = html;
 }
@@ -297,7 +301,7 @@ function open(i, s, quiet) {
   current = [i, s]; state.caption = D.items[i].id; state.system = S[s];
   const item = D.items[i], cap = item.captions[s], src = photo(item), lost = missing(cap.t, item.refs), told = D.explained[item.rows[s]] || [];
   const d = $("caption");
-  d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹ Back</button><button type="button" data-step="1" aria-label="Next sample">Next ›</button><button type="button" data-close aria-label="Close">Close</button></div>
+  d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹<span class="wide"> Back</span></button><button type="button" data-step="1" aria-label="Next sample"><span class="wide">Next </span>›</button><button type="button" data-close aria-label="Close">Close</button></div>
   <div class="one"><div class="look"><div class="frame">${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
   <div>${sys(s)} <span style="float:right">${verdictButtons(i, s)}</span><p class="big">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</p>
   ${item.refs.length ? `<p class="remark"><mark>word</mark> a reference has it &nbsp; <mark class="extra">word</mark> no reference has it</p>` : ""}
@@ -331,14 +335,14 @@ function draw(part) {
   if (part.kind === "WordMarks") return el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w) => `<span class="chip ${esc(w.state)}" title="${esc(w.note || w.state)}">${esc(w.word)}${w.weight !== null && part.meaning ? `<small>${w.weight.toFixed(2)}</small>` : ""}</span>`).join("")}</div>${part.meaning ? `<p class="remark">${esc(part.meaning)}</p>` : ""}</div>`);
   if (part.kind === "MatchMatrix") {
     const blues = ["#f7f9fc", "#c6dbef", "#6baed6", "#2171b5", "#08407e"], low = part.threshold || 0;
-    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "top" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
+    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
   }
   if (part.kind === "Contributions") {
     const most = Math.max(...part.items.map((k) => Math.abs(k.share)), 1e-9);
     return el(`<div><p class="remark">${part.score.toFixed(3)} = ${part.baseline.toFixed(3)} (a mean caption of the training set) plus what each input adds:</p><div class="shares">${part.items.map((k) => { const w = Math.abs(k.share) / most * 100; return `<span>${esc(k.name)} = ${k.value.toFixed(3)}</span><span class="half"><span style="display:flex;justify-content:flex-end">${k.share < 0 ? `<i style="width:${w}%;background:#E69F00"></i>` : ""}</span><span>${k.share >= 0 ? `<i style="width:${w}%;background:#0072B2"></i>` : ""}</span></span><b style="text-align:right">${k.share > 0 ? "+" : k.share < 0 ? "−" : ""}${Math.abs(k.share).toFixed(3)}</b>`; }).join("")}</div></div>`);
   }
   if (part.kind === "RegionAttention") {
-    const node = el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w, k) => `<button type="button" class="chip" data-word="${k}">${esc(w)}</button>`).join("")}${part.caption.length ? `<button type="button" class="chip confirmed" data-all="caption">whole caption</button>` : ""}${part.references.length ? `<button type="button" class="chip confirmed" data-all="references">the references</button>` : ""}</div></div>`);
+    const node = el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w, k) => /^[\p{L}\p{N}#]/u.test(w) ? `<button type="button" class="chip" data-word="${k}">${esc(w)}</button>` : "").join("")}${part.caption.length ? `<button type="button" class="chip confirmed" data-all="caption">whole caption</button>` : ""}${part.references.length ? `<button type="button" class="chip confirmed" data-all="references">the references</button>` : ""}</div></div>`);
     const whole = new Set(part.whole);
     const show = (weights) => {
       const low = Math.min(...weights), span = Math.max(...weights) - low || 1;
@@ -409,7 +413,7 @@ function refresh() { selects(); overview(); ridges(); gap(); scatter(); gallery(
 function theme(to) {
   const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (to) document.documentElement.dataset.theme = to;
-  $("theme").textContent = dark ? "Light" : "Dark"; $("theme").dataset.to = dark ? "light" : "dark";
+  $("theme").textContent = dark ? "Light" : "Dark"; $("theme").dataset.shade = dark ? "light" : "dark";
 }
 document.addEventListener("click", (e) => {
   const b = e.target.closest("button"); if (!b) { if (e.target === $("caption")) $("caption").close(); return; }
@@ -428,7 +432,7 @@ document.addEventListener("click", (e) => {
   else if (b.classList.contains("open")) open(+b.closest(".item").dataset.i, +b.dataset.s);
   else if (b.classList.contains("photo")) open(+b.closest(".item").dataset.i, 0);
   else if (b.id === "columns") { state.all = !state.all; overview(); }
-  else if (b.id === "theme") { theme(b.dataset.to); scatter(); }
+  else if (b.id === "theme") { theme(b.dataset.shade); scatter(); }
   else if (b.id === "unbrush") { brushed = null; refresh(); }
   else if (b.id === "export") { const r = exported(); if (!r.length) say("Mark a caption as good or bad first"); else download("verdicts.json", JSON.stringify(r, null, 1) + "\n", "application/json"); }
 });
