@@ -90,6 +90,7 @@ def test_surface_is_exact():
         "load",
         "metric",
         "metrics",
+        "reward",
         "score",
         "scorer",
     ]
