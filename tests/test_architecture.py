@@ -100,6 +100,7 @@ def test_surface_is_exact():
         "load",
         "metric",
         "metrics",
+        "reward",
         "score",
         "scorer",
     ]

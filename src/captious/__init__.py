@@ -19,6 +19,7 @@ from captious._version import __version__
 
 if TYPE_CHECKING:
     from captious.api import compare, explain, load, metric, metrics, score
+    from captious.compat.rewards import reward
     from captious.engine.job import ScoringJob
     from captious.engine.scorer import scorer
     from captious.engine.table import ScoreTable
@@ -39,6 +40,7 @@ __all__ = [
     "load",
     "metric",
     "metrics",
+    "reward",
     "score",
     "scorer",
 ]
@@ -54,6 +56,7 @@ _HOME = {
     "explain": "api",
     "load": "api",
     "metric": "api",
+    "reward": "compat.rewards",
     "score": "api",
     "scorer": "engine.scorer",
 }

@@ -32,6 +32,8 @@ _STEP = int(ngrams._STEP)
 _MASK = (1 << 64) - 1
 _TEXTS = 1 << 15
 """Captions remembered per tokeniser."""
+_WORDS = 1 << 17
+"""Words whose names are remembered per tokeniser."""
 
 References = tuple[str, ...]
 
@@ -61,17 +63,28 @@ class _Text(NamedTuple):
     grams: tuple[dict[int, int], ...]
 
 
+class _Names(dict[str, int]):
+    """The 64-bit name of every word that was met."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _WORDS:
+            self.clear()
+        name = self[word] = ngrams.word_hash(word)
+        return name
+
+
 class _Reader:
     """Cuts and counts texts with one tokeniser."""
 
     def __init__(self, tokenizer: str) -> None:
         self._cut: Any = tokenizers.get(tokenizer).cut
-        self._names: _Memory[str, int] = _Memory(ngrams.word_hash, 1 << 17)
+        self._names = _Names()
         self.text: _Memory[str, _Text] = _Memory(self.read, _TEXTS)
 
     def read(self, text: str) -> _Text:
         words = self._cut(text)
-        named = [self._names(word) for word in words]
+        names = self._names
+        named = [names[word] for word in words]
         grams: list[dict[int, int]] = []
         hashed = named
         for n in range(1, ngrams.ORDERS + 1):
@@ -79,9 +92,11 @@ class _Reader:
                 hashed = [
                     (h * _STEP + w) & _MASK for h, w in zip(hashed, named[n - 1 :], strict=False)
                 ]
-            counts: dict[int, int] = {}
-            for gram in hashed:
-                counts[gram] = counts.get(gram, 0) + 1
+            counts = dict.fromkeys(hashed, 1)
+            if len(counts) != len(hashed):  # some n-gram is there twice, which is rare
+                counts = dict.fromkeys(counts, 0)
+                for gram in hashed:
+                    counts[gram] += 1
             grams.append(counts)
         return _Text(words, tuple(grams))
 
@@ -185,12 +200,10 @@ class _QuickCider:
             text = self._reader.read(reference)
             lengths.append(len(text.words))
             for idf, counts, held, norm in zip(self._idf, text.grams, holders, norms, strict=True):
-                squares = 0.0
-                for gram, count in counts.items():
-                    weight = count * idf.get(gram, self._unseen)
-                    squares += weight * weight
+                weights = [count * idf.get(gram, self._unseen) for gram, count in counts.items()]
+                for gram, weight in zip(counts, weights, strict=True):
                     held.setdefault(gram, []).append((at, weight))
-                norm.append(math.sqrt(squares))
+                norm.append(math.hypot(*weights))
         return _Postings(holders, norms, lengths)
 
     def row(self, caption: _Text, references: References) -> list[float]:
@@ -206,18 +219,22 @@ class _QuickCider:
         for idf, counts, held, norms in zip(
             self._idf, caption.grams, posted.holders, posted.norms, strict=True
         ):
+            if counts.keys().isdisjoint(held):
+                continue  # as most 3- and 4-grams are
+            weight_of, holders_of = idf.get, held.get
+            weights = [count * weight_of(gram, unseen) for gram, count in counts.items()]
+            norm = math.hypot(*weights)
+            if not norm:
+                continue
             dots = [0.0] * size
-            squares = 0.0
-            for gram, count in counts.items():
-                weight = count * idf.get(gram, unseen)
-                squares += weight * weight
-                for at, other in held.get(gram, ()):
-                    dots[at] += (other if clipped and other < weight else weight) * other
-            norm = math.sqrt(squares)
-            if norm:
-                for dot, other, factor in zip(dots, norms, factors, strict=True):
-                    if other:
-                        total += dot / (norm * other) * factor
+            for gram, weight in zip(counts, weights, strict=True):
+                holders = holders_of(gram)
+                if holders is not None:
+                    for at, other in holders:
+                        dots[at] += (other if clipped and other < weight else weight) * other
+            for dot, other, factor in zip(dots, norms, factors, strict=True):
+                if dot:
+                    total += dot / (norm * other) * factor
         return [total * 10.0 / size / ngrams.ORDERS]
 
 

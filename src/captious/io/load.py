@@ -221,6 +221,8 @@ class _Rows:
 
 def text_problem(value: Any) -> str | None:
     """Return what is wrong with a caption, or None. Empty text is a caption."""
+    if type(value) is str and value.isascii() and len(value) <= MAX_CHARS:
+        return None
     if not isinstance(value, str):
         if value is None or (isinstance(value, float) and value != value):
             return 'is missing (null or NaN); write "" for an empty one'
