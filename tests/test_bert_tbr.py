@@ -316,7 +316,7 @@ def test_parameters_are_checked_and_signed(made, tmp_path):
 @needs_minilm
 def test_threshold_of_unknown_model():
     folder = str(text_encoder.locate("minilm"))
-    metric = BertTbr(encoder=folder, layer=4)
+    metric = BertTbr(model=folder, layer=4)
     one = CaptionSet.build(["a dog"], [["a cat"]])
     with pytest.raises(UsageError, match="captious calibrate"):
         metric.stats(one, metric.prepare(one))

@@ -32,7 +32,7 @@ from test_vilbert import CASES, GOLDEN, as_folder, saved  # noqa: E402
 @pytest.mark.parametrize("case", CASES)
 def test_scores_of_the_released_scorer(case, profile, tmp_path):
     wanted = json.loads((GOLDEN / f"{case}.scores.json").read_text())
-    metric = Vilbertscore(weights=str(as_folder(case, tmp_path / "m")), profile=profile)
+    metric = Vilbertscore(model=str(as_folder(case, tmp_path / "m")), profile=profile)
     if profile == "release" and "released_code" not in wanted:
         with pytest.raises(UsageError, match="the released program fails on it"):
             metric.encoder()
@@ -94,14 +94,14 @@ def samples() -> CaptionSet:
 
 @pytest.fixture(params=["interleaved_layers", "multitask_2conect", "pretrained_2conect"])
 def metric(request, tmp_path):
-    model = Vilbertscore(weights=str(as_folder(request.param, tmp_path / "m")))
+    model = Vilbertscore(model=str(as_folder(request.param, tmp_path / "m")))
     return Seeing(model, stored(tmp_path / "r"))
 
 
 def plain(metric: Vilbertscore, one: Sample) -> np.ndarray:
     """The score written down once more: one forward per text, loops over words."""
-    model, _ = load_vilbert(metric.weights)
-    vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
+    model, _ = load_vilbert(metric.model)
+    vocabulary = (Path(metric.model) / "vocab.txt").read_text().split()
     here = metric.store(metric.evidence)[one.image]
     features = np.concatenate([here.features.mean(0, dtype=np.float32)[None], here.features])
     wide, high = here.width, here.height
@@ -216,12 +216,12 @@ def test_release_counts_the_task_token_and_floors_at_padding():
 
 
 def test_absent_weights_and_text_encoders_are_named(tmp_path):
-    absent = Vilbertscore(weights="/nowhere/multi_task_model.bin").missing()
+    absent = Vilbertscore(model="/nowhere/multi_task_model.bin").missing()
     assert "no weights at" in str(absent[0])
-    official = Vilbertscore(weights="vilbert-multitask").missing()
+    official = Vilbertscore(model="vilbert-multitask").missing()
     assert "link is dead" in str(official[0])
     (tmp_path / "config.json").write_text('{"text_from": "someone/absent-encoder"}')
-    part = Vilbertscore(weights=str(tmp_path)).missing()
+    part = Vilbertscore(model=str(tmp_path)).missing()
     assert "someone/absent-encoder" in str(part[0])
 
 
@@ -306,7 +306,7 @@ def test_signature_names_everything_the_number_depends_on(metric):
     text = metric.signature("3", None, metric.evidence)
     assert "|regions:made up|" in text
     assert "|regions:blank|" in metric.but(blind=True).signature("3", None, metric.evidence)
-    assert str(Path(metric.weights).parent) not in text
+    assert str(Path(metric.model).parent) not in text
 
 
 def test_blind_sees_no_image(metric):
@@ -375,7 +375,7 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     else:
         sets = {name: regions(n, n, dim=12) for n, name in enumerate(REFERENCES, 3)}
         store = str(save_regions(MemoryRegions(sets, "made up"), tmp_path / "r").path)
-    metric = Seeing(Vilbertscore(weights=str(folder), length=20), store)
+    metric = Seeing(Vilbertscore(model=str(folder), length=20), store)
     assert metric.missing() == []
     metric.prepare(given)
     rows = metric.stats(given, None).rows
@@ -387,3 +387,21 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     if kind == "vilt":
         with pytest.raises(InputError, match="no such photograph"):
             metric.prepare(samples())
+
+
+def test_precision_is_a_parameter_and_not_the_devices(metric, monkeypatch):
+    """A CUDA machine computes in float32 as well, unless it is asked for half precision."""
+    from captious import settings
+
+    assert metric.encoder().dtype == "float32"
+    assert "|dtype:float32|" in f"{metric.signature('1', None, metric.evidence)}|"
+    half = metric.but(dtype="bfloat16")
+    assert half.encoder().dtype == "bfloat16"
+    assert "|dtype:bfloat16|" in f"{half.signature('1', None, metric.evidence)}|"
+    near = half.stats(samples(), None).rows - metric.stats(samples(), None).rows
+    assert 0 < np.abs(near).max() < 0.05
+    with pytest.raises(UsageError, match="dtype is one of"):
+        metric.but(dtype="int4").encoder()
+    monkeypatch.setattr(settings, "torch_device", lambda: "meta")
+    monkeypatch.setattr(image_text, "settings", settings)
+    assert metric.encoder().dtype == "float32"

@@ -19,7 +19,9 @@ from captious._version import __version__
 
 if TYPE_CHECKING:
     from captious.api import compare, explain, load, metric, metrics, score
+    from captious.compat.rewards import reward
     from captious.engine.job import ScoringJob
+    from captious.engine.scorer import scorer
     from captious.engine.table import ScoreTable
     from captious.errors import CaptiousError
     from captious.settings import Settings
@@ -38,7 +40,9 @@ __all__ = [
     "load",
     "metric",
     "metrics",
+    "reward",
     "score",
+    "scorer",
 ]
 
 _HOME = {
@@ -52,7 +56,9 @@ _HOME = {
     "explain": "api",
     "load": "api",
     "metric": "api",
+    "reward": "compat.rewards",
     "score": "api",
+    "scorer": "engine.scorer",
 }
 
 

@@ -12,6 +12,7 @@ from captious.engine import explain as explaining
 from captious.engine import job as jobs
 from captious.engine.executors import Executor
 from captious.engine.job import ScoringJob
+from captious.engine.plan import Asked, asked
 from captious.engine.table import CorpusValue, ScoreTable
 from captious.errors import UsageError
 from captious.io.load import paths_in
@@ -30,7 +31,7 @@ def score(
     objects: Any = None,
     regions: Any = None,
     systems: Sequence[str] | None = None,
-    metrics: str | Metric | Iterable[str | Metric] | None = None,
+    metrics: Asked | Iterable[Asked] | None = None,
     intervals: bool = True,
     seed: int = SEED,
     keep: bool = False,
@@ -48,8 +49,8 @@ def score(
             ``{image: labels}``.
         regions: a store of region features, or its path.
         systems: a name per caption file.
-        metrics: names or specs such as ``"cider_d(df='coco-val')"``; BLEU, ROUGE-L and CIDEr-D
-            if none is named.
+        metrics: names or specs such as ``"cider_d(df='coco-val')"``, or functions of a caption
+            and its references; BLEU, ROUGE-L and CIDEr-D if none is named.
         intervals: whether corpus scores get bootstrap intervals.
         seed: of every random draw.
         keep: whether finished chunks are kept in the cache, so that a killed run can go on.
@@ -69,7 +70,7 @@ def score(
             objects,
             regions,
             systems if systems is None else tuple(systems),
-            metrics,  # type: ignore[arg-type]
+            asked(metrics),
             RESAMPLES if intervals else 0,
             seed,
             keep,

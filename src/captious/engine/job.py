@@ -16,7 +16,7 @@ from captious import assets, registry
 from captious.engine import evidence
 from captious.engine.cache import default_cache
 from captious.engine.executors import Executor
-from captious.engine.plan import DEFAULT, Step, steps_for
+from captious.engine.plan import DEFAULT, Asked, Step, asked, steps_for
 from captious.engine.run import run
 from captious.engine.table import ScoreTable
 from captious.errors import CaptiousError, InputError, UsageError
@@ -41,7 +41,7 @@ class ScoringJob:
         objects: label files, one list of labels per caption, or ``{image: labels}``.
         regions: a store of region features, or its path.
         systems: a name per caption file.
-        metrics: names, specs or metric objects.
+        metrics: names, specs, metric objects or functions of a caption and its references.
         resamples: bootstrap draws for the intervals; 0 for none.
         seed: of every draw.
         keep: whether statistics of finished chunks are kept in the cache, so that a killed run
@@ -54,18 +54,13 @@ class ScoringJob:
     objects: Any = None
     regions: Any = None
     systems: tuple[str, ...] | None = None
-    metrics: tuple[str | Metric, ...] = DEFAULT
+    metrics: tuple[Asked, ...] = DEFAULT
     resamples: int = RESAMPLES
     seed: int = SEED
     keep: bool = False
 
     def __post_init__(self) -> None:
-        metrics = self.metrics
-        if metrics is None:
-            metrics = DEFAULT
-        if isinstance(metrics, str | Metric):
-            metrics = (metrics,)
-        object.__setattr__(self, "metrics", tuple(metrics))
+        object.__setattr__(self, "metrics", asked(self.metrics))
         if self.systems is not None:
             object.__setattr__(self, "systems", tuple(self.systems))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
@@ -127,7 +122,7 @@ class ScoringJob:
             "objects": _described(self.objects),
             "regions": _described(self.regions, folder=True),
             "systems": None if self.systems is None else list(self.systems),
-            "metrics": [m if isinstance(m, str) else registry.text_form(m) for m in self.metrics],
+            "metrics": [_form(metric) for metric in self.metrics],
             "resamples": self.resamples,
             "seed": self.seed,
         }
@@ -180,6 +175,14 @@ def score(
         cache=cache,
     )
     return replace(table, job=job.to_json())
+
+
+def _form(metric: Asked) -> str:
+    if isinstance(metric, str):
+        return metric
+    if isinstance(metric, Metric):
+        return registry.text_form(metric)
+    return str(getattr(metric, "__name__", metric))
 
 
 def _described(value: Any, folder: bool = False) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,13 @@ from captious import registry
 from captious.engine import evidence
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.metrics.base import Metric, Need
+from captious.metrics.function import FunctionMetric
 from captious.types import CaptionSet, Column
 
 DEFAULT = ("bleu", "rouge_l", "cider_d")
+
+Asked = str | Metric | Callable[..., Any]
+"""How a metric may be asked for: a name or spec, a metric object, a plain function."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,9 @@ def check(steps: Sequence[Step], samples: CaptionSet, completed: bool = False) -
         )
 
 
-def steps_for(metrics: str | Iterable[str | Metric] | None) -> list[Step]:
-    """Turn names and metric objects into steps with distinct column names."""
-    if metrics is None:
-        metrics = DEFAULT
-    items = [metrics] if isinstance(metrics, str) else list(metrics)
+def steps_for(metrics: Asked | Iterable[Asked] | None) -> list[Step]:
+    """Turn names, metric objects and functions into steps with distinct column names."""
+    items = [_adapted(metric) for metric in asked(metrics)]
     texts = [m for m in items if isinstance(m, str)]
     made = dict(registry.create_many(texts)) if texts else {}
     for metric in items:
@@ -82,6 +85,26 @@ def steps_for(metrics: str | Iterable[str | Metric] | None) -> list[Step]:
         taken.update(names)
         steps.append(Step(metric, columns, names, index))
     return steps
+
+
+def asked(metrics: Asked | Iterable[Asked] | None) -> tuple[Asked, ...]:
+    """Return what is asked for, one by one; the default metrics if nothing is."""
+    if metrics is None:
+        return DEFAULT
+    if isinstance(metrics, str | Metric) or callable(metrics):
+        return (metrics,)
+    if not isinstance(metrics, Iterable):
+        raise UsageError(f"metrics are names, metric objects or functions, not {metrics!r}")
+    return tuple(metrics)
+
+
+def _adapted(metric: Asked) -> str | Metric:
+    if isinstance(metric, str | Metric):
+        return metric
+    if not callable(metric) or isinstance(metric, type):
+        raise UsageError(f"a metric is a name, a metric object or a function, not {metric!r}")
+    inner = getattr(metric, "metric", None)  # what captious.metric(...) returns
+    return inner if isinstance(inner, Metric) else FunctionMetric(metric)
 
 
 def stored_step(form: str, columns: tuple[str, ...], names: tuple[str, ...]) -> Step:

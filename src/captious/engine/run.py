@@ -7,7 +7,7 @@ several, a cluster) gets the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from captious.engine import evidence
 from captious.engine.cache import StatisticsCache
 from captious.engine.executors import Executor, Local
-from captious.engine.plan import check, has, steps_for
+from captious.engine.plan import Asked, check, has, steps_for
 from captious.engine.table import ScoreTable, Unscored
 from captious.metrics.base import Metric
 from captious.progress import Progress
@@ -37,7 +37,7 @@ _WHY = {
 
 def run(
     samples: CaptionSet,
-    metrics: str | Iterable[str | Metric] | None = None,
+    metrics: Asked | Iterable[Asked] | None = None,
     *,
     resamples: int = RESAMPLES,
     seed: int = SEED,
@@ -65,7 +65,7 @@ def run(
     unscored: list[Unscored] = []
     notes: dict[str, int] = {}
     for step in steps:
-        stats, context = _combined(step.metric, samples, done)
+        stats, context = combined(step.metric, samples, done)
         blocks.append(stats.rows)
         text = step.metric.signature(reference_label(samples), context, samples.evidence)
         signatures |= dict.fromkeys(step.names, text)
@@ -99,14 +99,26 @@ def compute(
     metrics: Sequence[Metric],
     executor: Executor,
     cache: StatisticsCache | None = None,
+    frozen: Mapping[Metric, Any] | None = None,
 ) -> Computed:
-    """Return statistics and corpus facts of every metric; rows that lack something are NaN."""
+    """Return statistics and corpus facts of every metric; rows that lack something are NaN.
+
+    Args:
+        samples: what to judge.
+        metrics: those that are computed from captions.
+        executor: who does the work.
+        cache: where statistics of chunks are kept; nowhere if None.
+        frozen: corpus facts that were prepared before; the others are prepared on these samples.
+    """
+    known = frozen or {}
     done: Computed = {}
     sizes = dict.fromkeys(metric.batch for metric in metrics)
     for size in sizes:
         mine = tuple(metric for metric in metrics if metric.batch == size)
         chunks = _Chunks(samples, _share(size, len(samples), executor.workers))
-        contexts = _contexts(mine, chunks, executor)
+        fresh = tuple(metric for metric in mine if metric not in known)
+        made = dict(zip(fresh, _contexts(fresh, chunks, executor), strict=True))
+        contexts = tuple(known[m] if m in known else made[m] for m in mine)
         parts: list[list[Stats]] = []
         what = mine[0].name if len(mine) == 1 else f"{len(mine)} metrics"
         with Progress(what, len(samples), "captions") as bar:
@@ -240,10 +252,10 @@ def _joined(
     return Stats(rows, reasons, notes)
 
 
-def _combined(metric: Metric, samples: CaptionSet, done: Computed) -> tuple[Stats, Any]:
+def combined(metric: Metric, samples: CaptionSet, done: Computed) -> tuple[Stats, Any]:
     """Return the statistics of a metric, computing one made of others from its inputs."""
     if metric not in done:
-        found = [_combined(part, samples, done) for part in metric.inputs]
+        found = [combined(part, samples, done) for part in metric.inputs]
         contexts = tuple(context for _, context in found)
         stats = metric.combine([part for part, _ in found], contexts, samples.evidence)
         done[metric] = stats, contexts

@@ -146,3 +146,62 @@ def data_uri(path: str | os.PathLike[str] | None, width: int) -> str | None:
     buffer = io.BytesIO()
     picture.save(buffer, format="JPEG", quality=80)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def handed_over(picture: Any, where: str) -> tuple[str, bytes | None]:
+    """Return the name of a picture from Python, and its encoded content where it is no file.
+
+    Args:
+        picture: a path, encoded bytes, a PIL image, an array (height, width, 3) or a tensor
+            (3, height, width) of 0..255 or of fractions, or ``{"bytes": ..., "path": ...}``.
+        where: how an error names it, ``images[3]``.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if isinstance(picture, dict) and ("bytes" in picture or "path" in picture):
+        picture = picture.get("bytes") or picture.get("path")
+    if isinstance(picture, str | os.PathLike):
+        return os.fspath(picture), None
+    if isinstance(picture, bytes | bytearray | memoryview):
+        content = bytes(picture)
+    elif hasattr(picture, "save") and hasattr(picture, "getbands"):
+        content = _encoded(picture)
+    elif hasattr(picture, "__array__"):
+        content = _encoded(_of_array(picture, where))
+    else:
+        raise InputError(
+            f"{where} is {type(picture).__name__}; a picture is a path, encoded bytes, "
+            "a PIL image or an array"
+        )
+    return f"picture-{photograph_digest(content)}", content
+
+
+def _encoded(picture: Any) -> bytes:
+    out = io.BytesIO()
+    _as_rgb(picture).save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def _of_array(picture: Any, where: str) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    values = np.asarray(picture)
+    if values.ndim == 3 and values.shape[0] in (1, 3) and values.shape[2] not in (1, 3, 4):
+        values = values.transpose(1, 2, 0)
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    fine = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in (3, 4))
+    if not fine or not values.size:
+        raise InputError(
+            f"{where}: an array of shape {np.asarray(picture).shape} is no picture; "
+            "(height, width, 3) is expected"
+        )
+    if values.dtype.kind == "f":
+        if not (values.min() >= 0.0 and values.max() <= 1.0):
+            raise InputError(f"{where}: fractions are from 0 to 1; undo the normalisation first")
+        values = np.rint(values * 255.0)
+    elif values.dtype.kind not in "ui" or values.min() < 0 or values.max() > 255:
+        raise InputError(f"{where}: the numbers of a picture are from 0 to 255")
+    return Image.fromarray(np.ascontiguousarray(values.astype(np.uint8)))

@@ -6,16 +6,20 @@ Everything that is wrong is collected and reported together, with file and row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from captious.errors import InputError
+from captious.evidence.images import handed_over
 from captious.io import sources
 from captious.io.sources import Source, key
 from captious.types import CaptionSet
 
 MAX_CHARS = 100_000
 MAX_REFERENCES = 10_000
+_NAMES = (str, PathLike, int, float)
 
 
 def load(
@@ -59,7 +63,7 @@ def load(
         raise InputError(problems)
     if pool is not None and say is not None and (extra := pool.unused()):
         say(extra)
-    return CaptionSet.build(
+    made = CaptionSet.build(
         out.captions,
         out.references,
         ids=out.ids,
@@ -67,6 +71,9 @@ def load(
         systems=out.systems,
         objects=out.objects if any(o is not None for o in out.objects) else None,
     )
+    if not out.photographs:
+        return made
+    return replace(made, evidence=replace(made.evidence, photographs=out.photographs))
 
 
 _ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".txt", ".xml")
@@ -103,13 +110,30 @@ def _like_a_file(text: str) -> bool:
 def _source(value: Any, what: str) -> Source:
     if isinstance(value, Path):
         return sources.read(value)
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):  # a pandas frame
-        value = value.to_dict("records")
+    value = _rows(value, what)
     if value is None or (hasattr(value, "__len__") and len(value) == 0):
         raise InputError(f"{what}: nothing was given")
     if not isinstance(value, Iterable):
         raise InputError(f"{what}: a list, a dictionary or a path is wanted, not {value!r}")
     return sources.of_json(value if isinstance(value, Mapping) else list(value), what)
+
+
+def _rows(value: Any, what: str) -> Any:
+    """Return the rows of a frame, an Arrow table or a dataset as records; all else as it is."""
+    if isinstance(value, Mapping) and value and all(hasattr(v, "features") for v in value.values()):
+        raise InputError(f"{what}: a dataset of several splits; choose one of {list(value)}")
+    if hasattr(value, "to_pylist") and hasattr(value, "schema"):  # Arrow
+        return value.to_pylist()
+    if hasattr(value, "to_dicts") and hasattr(value, "columns"):  # polars
+        return value.to_dicts()
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):  # pandas
+        value = value.to_dict("records")
+        for record in value:
+            record.update(
+                {k: v.tolist() for k, v in record.items() if hasattr(v, "tolist") and
+                 getattr(v, "ndim", 0) == 1}
+            )  # fmt: skip
+    return value
 
 
 def _names(paths: list[Path] | None) -> list[str]:
@@ -136,6 +160,7 @@ class _Rows:
         self.images: list[str | None] = []
         self.systems: list[str] = []
         self.objects: list[list[str] | None] = []
+        self.photographs: dict[str, bytes] = {}
 
     def add(
         self, part: Source, name: str, pool: References | None, images: Any, objects: Any
@@ -174,6 +199,7 @@ class _Rows:
             self.systems.append(system)
             self.images.append(pictures.of(row))
             self.objects.append(labels(row))
+        self.photographs |= pictures.photographs
 
     def _checked(self, given: Any, part: Source, row: int) -> list[str]:
         if given is None:
@@ -195,6 +221,8 @@ class _Rows:
 
 def text_problem(value: Any) -> str | None:
     """Return what is wrong with a caption, or None. Empty text is a caption."""
+    if type(value) is str and value.isascii() and len(value) <= MAX_CHARS:
+        return None
     if not isinstance(value, str):
         if value is None or (isinstance(value, float) and value != value):
             return 'is missing (null or NaN); write "" for an empty one'
@@ -313,6 +341,7 @@ class _Images:
     ) -> None:
         self.part, self.problems, self.folder, self.listed = part, problems, None, None
         self.names = names | part.files_of
+        self.photographs: dict[str, bytes] = {}
         if isinstance(images, str | Path):
             self.folder = Path(images)
             if not self.folder.is_dir():
@@ -333,9 +362,11 @@ class _Images:
 
     def of(self, row: int) -> str | None:
         if self.listed is not None:
-            return None if self.listed[row] is None else str(self.listed[row])
+            return self._name(self.listed[row], f"images[{row}]")
         part = self.part
         given = part.image[row] if part.image is not None else None
+        if given is not None and not isinstance(given, _NAMES):
+            return self._name(given, f"{part.where(row)}: its image")
         if self.folder is None:
             return None if given is None or given == "" else key(given)
         if given is None:
@@ -347,6 +378,19 @@ class _Images:
             self.problems.append(f"{part.where(row)}: no image file for {name!r} in {self.folder}")
             return None
         return str(found)
+
+    def _name(self, picture: Any, where: str) -> str | None:
+        """Return the name of a picture; one that is no file is kept as encoded bytes."""
+        if picture is None or isinstance(picture, _NAMES):
+            return None if picture is None else str(picture)
+        try:
+            name, content = handed_over(picture, where)
+        except InputError as err:
+            self.problems.extend(err.problems)
+            return None
+        if content is not None:
+            self.photographs[name] = content
+        return name
 
 
 def _labels(objects: Any, part: Source, problems: list[str]) -> Any:

@@ -68,7 +68,7 @@ class Vifidel(Metric):
         unit: bring vectors to length 1.
         counts: a label seen three times weighs three times as much.
         labels: ``phrase`` (a label is one phrase if it has a vector) or ``split`` (always words).
-        stop: stop list of the captions and references.
+        stop_words: stop list of the captions and references.
         no_objects: ``undefined`` or ``zero``: the score of an image without labels.
     """
 
@@ -79,10 +79,11 @@ class Vifidel(Metric):
     unit: bool | None = None
     counts: bool | None = None
     labels: str | None = None
-    stop: str = "sklearn"
+    stop_words: str = "sklearn"
     no_objects: str = "undefined"
 
     name: ClassVar[str] = "vifidel"
+    renamed: ClassVar[dict[str, str]] = {"stop": "stop_words"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_OBJECTS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vifidel", 0.0, 1.0, "exp(-distance) of the caption's words to the objects seen"),
@@ -151,7 +152,7 @@ class Vifidel(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with their checksum, and what the profile decided."""
-        parts = {"vectors": open_vectors(self.vectors).signature, "tok": _TOKENIZER.signature}
+        parts = {"vectors": open_vectors(self.vectors).signature, "tokenizer": _TOKENIZER.signature}
         parts["power"] = f"{self.resolved('power'):g}"
         parts["labels"] = self.resolved("labels")
         for name in ("unit", "counts"):
@@ -179,13 +180,13 @@ class _Task:
     @classmethod
     def of(cls, metric: Vifidel, samples: CaptionSet) -> _Task:
         table = open_vectors(metric.vectors)
-        words = bags.of_pool(samples.pool, table, metric.stop, _TOKENIZER.name)
+        words = bags.of_pool(samples.pool, table, metric.stop_words, _TOKENIZER.name)
         label_set, sets = _label_sets(samples)
         seen = bags.of_labels(
             [s or () for s in sets],
             table,
             split=metric.resolved("labels") == "split",
-            stop=metric.stop,
+            stop=metric.stop_words,
             binary=not metric.resolved("counts"),
         )
         group, groups = _reference_sets(samples, metric.references, words)

@@ -31,16 +31,19 @@ class VilbertMatch(Metric):
     """ViLBERT matching: whether the caption belongs to the image, no references.
 
     Args:
-        weights: a ViLBERT with its matching head: asset name or path.
+        model: a ViLBERT with its matching head: asset name or path.
         config: configuration of an original checkpoint that is not of full size.
         length: pieces of a text, marks included, that are read; the rest is cut.
+        dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
-    weights: str = "vilbert-flickr8k"
+    model: str = "vilbert-flickr8k"
     config: str | None = None
     length: int = 37
+    dtype: str = "float32"
 
     name: ClassVar[str] = "vilbert_match"
+    renamed: ClassVar[dict[str, str]] = {"weights": "model"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vilbert_match", 0.0, 1.0, "how sure the model is that caption and image belong"),
@@ -51,7 +54,7 @@ class VilbertMatch(Metric):
 
     @property
     def _score(self) -> Vilbertscore:
-        return Vilbertscore(self.weights, self.config, length=self.length)
+        return Vilbertscore(self.model, self.config, length=self.length, dtype=self.dtype)
 
     @property
     def assets(self) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ _NEWLINE = "\n"
 _SPACES = (" ", "\t", "\u00a0", "\u3000", *map(chr, range(0x2000, 0x200B)))
 _LONGEST_PIECE = 64  # characters of a piece worth remembering
 _TABLE_SIZE = 1 << 17  # pieces remembered before the table starts afresh
+_UNKNOWN = object()
 _JOINED = 4  # pieces taken together before a caption is handed to the scanner whole
 
 
@@ -224,8 +225,9 @@ class _Tokenizer:
     def _piece(
         self, table: dict[str, tuple[str, ...] | None], piece: str, follow: str
     ) -> tuple[str, ...] | None:
-        if piece in table:
-            return table[piece]
+        known = table.get(piece, _UNKNOWN)  # one look: another thread may empty the table
+        if known is not _UNKNOWN:
+            return known  # type: ignore[return-value]
         if len(piece) > _LONGEST_PIECE or piece.startswith(_SPACES):
             return None
         tokens, settled = scan(piece, follow)

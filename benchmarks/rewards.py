@@ -1,0 +1,95 @@
+"""CIDEr-D as a reward: captious beside pycocoevalcap, per call: ``python benchmarks/rewards.py``.
+
+A batch of 256 new captions with five references each, document frequencies frozen for both (counted
+once on the references of 1,000 images). pycocoevalcap cuts and weighs the references on every call;
+captious does so when it meets them. Both values are compared. Times are medians of processor time
+of this process, so that what else runs on the machine does not count; captious includes
+tokenisation, pycocoevalcap gets tokens.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from pycocoevalcap.cider.cider_scorer import CiderScorer
+from scorer import sentence
+
+import captious
+
+BATCH, CALLS, IMAGES = 256, 15, 1000
+
+
+class Frozen(CiderScorer):
+    """pycocoevalcap's scorer with document frequencies that were counted before."""
+
+    frequencies: Any = None
+    documents = 0
+
+    def compute_doc_freq(self) -> None:
+        """Take what was counted."""
+        self.document_frequency = self.frequencies
+
+    def compute_score(self, option: Any = None, verbose: int = 0) -> Any:
+        """Do the same without its check that the batch is the corpus."""
+        self.compute_doc_freq()
+        mine, self.crefs = self.crefs, _Sized(self.crefs, self.documents)
+        scores = self.compute_cider()
+        self.crefs = mine
+        return np.mean(scores), np.array(scores)
+
+
+class _Sized(list):
+    """A list that says how many documents were counted; compute_cider takes the log of it."""
+
+    def __init__(self, rows: Any, size: int) -> None:
+        super().__init__(rows)
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def main() -> None:
+    rng = random.Random(11)
+    references = [[sentence(rng)[:-1] for _ in range(5)] for _ in range(IMAGES)]
+    counted = CiderScorer()
+    for listed in references:
+        counted += (None, listed)
+    counted.compute_doc_freq()
+    Frozen.frequencies = defaultdict(float, counted.document_frequency)
+    Frozen.documents = IMAGES
+    judge = captious.scorer("cider_d", references=references, df="corpus")
+    fresh = captious.scorer("cider_d", references=references, df="corpus", remember=0)
+    took: dict[str, list[float]] = {"pycocoevalcap": [], "captious": [], "captious, new refs": []}
+    worst = 0.0
+    for _ in range(CALLS):
+        at = rng.sample(range(IMAGES), BATCH)
+        captions = [sentence(rng)[:-1] for _ in at]
+        listed = [references[i] for i in at]
+        begin = time.process_time()
+        theirs = Frozen()
+        for caption, refs in zip(captions, listed, strict=True):
+            theirs += (caption, refs)
+        _, expected = theirs.compute_score()
+        took["pycocoevalcap"].append(time.process_time() - begin)
+        begin = time.process_time()
+        found = judge(captions, listed)["cider_d"]
+        took["captious"].append(time.process_time() - begin)
+        begin = time.process_time()
+        fresh(captions, listed)
+        took["captious, new refs"].append(time.process_time() - begin)
+        worst = max(worst, float(np.abs(found - expected).max()))
+    medians = {name: 1000 * statistics.median(times) for name, times in took.items()}
+    for name, ms in medians.items():
+        ratio = medians["pycocoevalcap"] / ms
+        print(f"{name:20} {ms:8.2f} ms per call of {BATCH}, {ratio:5.1f} x pycocoevalcap")
+    print(f"largest difference of a value: {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Stands where pycocoevalcap has it; see :mod:`captious.compat.pycocoevalcap`."""

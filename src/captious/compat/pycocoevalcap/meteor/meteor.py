@@ -1,0 +1,5 @@
+"""``from captious.compat.pycocoevalcap.meteor.meteor import Meteor``."""
+
+from captious.compat.pycocoevalcap._scorers import Meteor
+
+__all__ = ["Meteor"]

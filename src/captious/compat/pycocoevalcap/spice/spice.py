@@ -1,0 +1,5 @@
+"""``from captious.compat.pycocoevalcap.spice.spice import Spice``."""
+
+from captious.compat.pycocoevalcap._scorers import Spice
+
+__all__ = ["Spice"]

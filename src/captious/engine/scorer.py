@@ -1,0 +1,432 @@
+"""A prepared scorer: made once, called often (rewards, adapters, a service).
+
+Making it resolves names, weights and corpus facts, and cuts and counts references that are known
+beforehand. A call then costs little more than its captions::
+
+    scorer = captious.scorer(["bleu", "cider_d"], references={"7": ["a dog runs", "one dog"]})
+    scorer({"7": "a dog"}).per_caption["cider_d"]
+
+A scorer can be called from several threads, travels to other processes as its arguments, and gives
+a caption the same number whatever else is in the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from captious import registry
+from captious.engine import evidence
+from captious.engine.executors import Local
+from captious.engine.plan import Asked, Step, asked, check, steps_for
+from captious.engine.quick import Quick
+from captious.engine.run import combined, compute, leaves, reference_label
+from captious.engine.table import CorpusValue, ScoreTable, Unscored
+from captious.errors import CaptiousError, InputError, UsageError, did_you_mean
+from captious.evidence.images import handed_over
+from captious.io.load import References, text_problem
+from captious.io.sources import key
+from captious.metrics.base import Metric
+from captious.types import CaptionSet, Floats, Stats
+
+REMEMBERED = 5_000
+"""Lists of references that stay counted (some 55 KB each), unless the caller says otherwise."""
+
+_models = Lock()  # networks and parsers are shared by all scorers of a process
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """What a call of a scorer returns; ``table()`` makes a :class:`captious.ScoreTable` of it.
+
+    Attributes:
+        ids: of every caption: those that were given, else its position.
+        per_caption: column -> one number per caption (NaN: see ``unscored``).
+        unscored: which caption a column has no value for, and why.
+    """
+
+    ids: list[str]
+    per_caption: dict[str, Floats]
+    unscored: list[Unscored]
+    _steps: list[Step] = field(compare=False)
+    _stats: list[Stats] = field(compare=False)
+    _contexts: list[Any] = field(compare=False)
+    _samples: Callable[[], CaptionSet] = field(compare=False)
+
+    @cached_property
+    def corpus(self) -> dict[str, CorpusValue]:
+        """Corpus value of every column, over the captions of this call that have one."""
+        out: dict[str, CorpusValue] = {}
+        for step, stats in zip(self._steps, self._stats, strict=True):
+            values = step.metric.aggregate(stats.rows)
+            out |= {
+                n: CorpusValue(values[at]) for n, at in zip(step.names, step.index, strict=True)
+            }
+        return out
+
+    @cached_property
+    def signatures(self) -> dict[str, str]:
+        """Column -> what has to stand beside its numbers."""
+        samples = self._samples()
+        label = reference_label(samples)
+        return {
+            name: step.metric.signature(label, context, samples.evidence)
+            for step, context in zip(self._steps, self._contexts, strict=True)
+            for name in step.names
+        }
+
+    def table(self, resamples: int = 0) -> ScoreTable:
+        """Return a score table of the same numbers, which can be saved and compared."""
+        notes = {
+            f"{step.metric.name}: {note}": count
+            for step, stats in zip(self._steps, self._stats, strict=True)
+            for note, count in stats.notes.items()
+        }
+        blocks = [stats.rows for stats in self._stats]
+        return ScoreTable.assemble(
+            self._samples(), self._steps, blocks, self.signatures, self.unscored, notes, resamples
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, column: str) -> Floats:
+        if column not in self.per_caption:
+            raise UsageError(
+                f"there is no column {column!r}.{did_you_mean(column, self.per_caption)} "
+                f"There are: {', '.join(self.per_caption)}."
+            )
+        return self.per_caption[column]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value:.4f}" for name, value in self.corpus.items())
+        return f"<Scores: {len(self):,} captions; {shown}>"
+
+
+class Scorer:
+    """Metrics that are ready to be called; :func:`scorer` says how."""
+
+    def __init__(
+        self,
+        metrics: Asked | Iterable[Asked] | None = None,
+        references: Any = None,
+        df: str = "coco-val",
+        remember: int = REMEMBERED,
+    ) -> None:
+        self._given = (asked(metrics), references, df, remember)
+        self.steps = [_with_frequencies(step, df) for step in steps_for(self._given[0])]
+        self.columns: tuple[str, ...] = tuple(name for step in self.steps for name in step.names)
+        missing = [str(err) for step in self.steps for err in step.metric.missing()]
+        if missing:
+            raise CaptiousError(
+                "the scorer cannot be made, because something is missing:\n"
+                + "\n".join(f"  - {text}" for text in dict.fromkeys(missing))
+            )
+        self._by_id: dict[str, tuple[str, ...]] | None = None
+        self._by_row: list[tuple[str, ...]] | None = None
+        if references is not None:
+            self._read(references)
+        self._frozen = self._facts()
+        self._quick = Quick(remember)
+        self._slow: list[Step] = []
+        for step in self.steps:
+            if step.metric.inputs or not self._quick.add(
+                step.metric, self._frozen.get(step.metric)
+            ):
+                self._slow.append(step)
+        for listed in self._known()[:remember]:
+            self._quick.learn(listed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given
+
+    def __repr__(self) -> str:
+        forms = [registry.text_form(step.metric) for step in self.steps]
+        known = len(self._known())
+        return f"captious.scorer({forms}{f', references of {known:,} images' if known else ''})"
+
+    def __call__(
+        self,
+        captions: Any,
+        references: Any = None,
+        *,
+        images: Any = None,
+        objects: Any = None,
+        regions: Any = None,
+        ids: Sequence[Any] | None = None,
+    ) -> Scores:
+        """Score captions.
+
+        Args:
+            captions: texts, ``{id: caption}``, or one text.
+            references: one list of texts (or one text) per caption, or ``{id: texts}``; those that
+                the scorer was made with if None.
+            images: one per caption, or ``{id: image}``: paths, PIL images, arrays, encoded bytes.
+            objects: one list of labels per caption, or ``{id: labels}``.
+            regions: a store of region features, or its path.
+            ids: of the captions, by which references are looked up.
+
+        Raises:
+            InputError: naming every caption and reference that is no text.
+        """
+        texts, names = _captions(captions, ids)
+        listed = self._references(references, texts, names, isinstance(captions, str))
+        build = _Once(lambda: _samples(texts, listed, names, images, objects, regions))
+        stats: dict[Metric, tuple[Stats, Any]] = {}
+        lacking = {i: "it has no reference" for i, r in enumerate(listed) if not r}
+        quick = [step for step in self.steps if step not in self._slow]
+        if quick and len(lacking) == len(texts):
+            check(quick, build())
+        for step in quick:
+            metric = step.metric
+            rows = self._quick.rows(metric, texts, listed)
+            stats[metric] = Stats(rows, lacking), self._frozen.get(metric)
+        if self._slow:
+            stats |= self._by_engine(build)
+        return self._assembled(stats, names, build)
+
+    # -- preparing ---------------------------------------------------------------------------
+
+    def _read(self, references: Any) -> None:
+        problems: list[str] = []
+        read = References(references, problems)
+        if read.by_row is not None:
+            self._by_row = [_listed(r, f"references[{i}]", problems)
+                            for i, r in enumerate(read.by_row)]  # fmt: skip
+        else:
+            self._by_id = {
+                name: _listed(r, f"references[{name!r}]", problems)
+                for name, r in read.by_id.items()
+            }
+        if problems:
+            raise InputError(problems)
+
+    def _known(self) -> list[tuple[str, ...]]:
+        if self._by_row is not None:
+            return self._by_row
+        return [] if self._by_id is None else list(self._by_id.values())
+
+    def _facts(self) -> dict[Metric, Any]:
+        """Prepare corpus facts that do not depend on the captions of a call."""
+        known = self._known()
+        ids = None if self._by_id is None else list(self._by_id)
+        sample = CaptionSet.build([""] * len(known), known, ids=ids) if known else None
+        out: dict[Metric, Any] = {}
+        for metric in leaves(step.metric for step in self.steps):
+            if type(metric).prepare is Metric.prepare:
+                out[metric] = None
+            elif getattr(metric, "df", "corpus") != "corpus":
+                out[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
+            elif sample is not None and hasattr(metric, "df"):
+                out[metric] = metric.seal(metric.prepare(sample))
+        return out
+
+    # -- calling -----------------------------------------------------------------------------
+
+    def _references(
+        self, given: Any, texts: list[str], names: list[str], single: bool
+    ) -> list[tuple[str, ...]]:
+        problems: list[str] = []
+        if given is None:
+            if self._by_id is not None:
+                out = [self._by_id.get(name, ()) for name in names]
+                problems = [
+                    f"captions[{i}]: there are no references for the id {name!r}"
+                    for i, name in enumerate(names)
+                    if name not in self._by_id
+                ]
+            elif self._by_row is not None:
+                out = self._by_row
+                if len(out) != len(texts):
+                    problems = [f"{len(texts)} captions, but references of {len(out)} images"]
+            else:
+                out = [()] * len(texts)
+        elif isinstance(given, Mapping):
+            table = {key(k): v for k, v in given.items()}
+            problems = [
+                f"captions[{i}]: there are no references for the id {name!r}"
+                for i, name in enumerate(names)
+                if name not in table
+            ]
+            out = [_listed(table.get(n), f"references[{n!r}]", problems) for n in names]
+        else:
+            rows = list(given) if isinstance(given, Iterable) else None
+            if rows is None or (isinstance(given, str) and not single):
+                raise InputError(f"references are one list of texts per caption, not {given!r}")
+            if single and all(isinstance(r, str) for r in rows):
+                rows = [[given] if isinstance(given, str) else rows]
+            if len(rows) != len(texts):
+                raise InputError(f"{len(texts)} captions, but {len(rows)} lists of references")
+            out = [_listed(r, f"references[{i}]", problems) for i, r in enumerate(rows)]
+        if problems:
+            raise InputError(problems)
+        return out
+
+    def _by_engine(self, build: Callable[[], CaptionSet]) -> dict[Metric, tuple[Stats, Any]]:
+        wanted = [step.metric for step in self._slow]
+        with _models:
+            samples = build()
+            check(self._slow, samples)
+            samples = evidence.complete(samples, wanted)
+            check(self._slow, samples, completed=True)
+            done = compute(samples, leaves(wanted), Local(), frozen=self._frozen)
+            return {metric: combined(metric, samples, done) for metric in wanted}
+
+    def _assembled(
+        self,
+        stats: Mapping[Metric, tuple[Stats, Any]],
+        names: list[str],
+        build: Callable[[], CaptionSet],
+    ) -> Scores:
+        values: dict[str, Floats] = {}
+        unscored: list[Unscored] = []
+        for step in self.steps:
+            found, _ = stats[step.metric]
+            scores = step.metric.scores(found.rows)
+            for name, column, at in zip(step.names, step.columns, step.index, strict=True):
+                values[name] = scores[:, at].copy()
+                for row in np.flatnonzero(np.isnan(values[name])).tolist():
+                    reason = found.reasons.get(row, column.undefined)
+                    unscored.append(Unscored(names[row], "", name, reason))
+        found_of = [stats[step.metric] for step in self.steps]
+        return Scores(
+            names,
+            values,
+            unscored,
+            self.steps,
+            [found for found, _ in found_of],
+            [context for _, context in found_of],
+            build,
+        )
+
+
+def scorer(
+    metrics: Asked | Iterable[Asked] | None = None,
+    references: Any = None,
+    df: str = "coco-val",
+    *,
+    remember: int = REMEMBERED,
+) -> Scorer:
+    """Prepare metrics once, to call them often.
+
+    Args:
+        metrics: names, specs, metric objects or functions; BLEU, ROUGE-L and CIDEr-D if none.
+        references: those that are known beforehand: ``{id: texts}``, one list of texts per
+            caption, or a path. They are cut and counted now.
+        df: document frequencies for metrics that would count them on each call (``df='corpus'``):
+            ``coco-val``, a file of ``captious df build``, or ``corpus``: counted on the references
+            above, and on those of each call if there are none above.
+        remember: how many lists of references stay counted.
+
+    Returns:
+        A function of captions: ``scorer(captions, references=..., images=...)`` gives
+        ``.per_caption``, ``.corpus``, ``.signatures``, ``.table()``.
+
+    Example:
+        >>> judge = scorer("bleu", references=[["a dog runs"]])
+        >>> f"{judge(['a dog']).per_caption['bleu_1'][0]:.4f}"
+        '0.6065'
+    """
+    return Scorer(metrics, references, df, remember)
+
+
+class _Once:
+    """Makes a value when it is first asked for."""
+
+    def __init__(self, make: Callable[[], CaptionSet]) -> None:
+        self._make, self._made, self._lock = make, [], Lock()  # type: ignore[var-annotated]
+
+    def __call__(self) -> CaptionSet:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+
+def _with_frequencies(step: Step, df: str) -> Step:
+    metric = step.metric
+    if metric.parameters().get("df") != "corpus" or df == "corpus":
+        return step
+    return replace(step, metric=replace(metric, df=df))  # type: ignore[call-arg]
+
+
+def _captions(given: Any, ids: Sequence[Any] | None) -> tuple[list[str], list[str]]:
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping):
+        ids, given = list(given), list(given.values())
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        raise InputError(f"captions are texts, not {given!r}")
+    texts = list(given)
+    problems = [f"captions[{i}] {wrong}" for i, t in enumerate(texts) if (wrong := text_problem(t))]
+    names = [str(i) for i in range(len(texts))] if ids is None else [key(i) for i in ids]
+    if len(names) != len(texts):
+        problems.append(f"{len(texts)} captions, but {len(names)} ids")
+    if problems:
+        raise InputError(problems)
+    if not texts:
+        raise InputError("there is no caption to score")
+    return texts, names
+
+
+def _listed(given: Any, where: str, problems: list[str]) -> tuple[str, ...]:
+    """Return the references of a caption; None means none."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        given = (given,)
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        problems.append(f"{where}: references are a list of texts, not {given!r}")
+        return ()
+    texts = tuple(given)
+    for j, text in enumerate(texts):
+        if (wrong := text_problem(text)) is not None:
+            problems.append(f"{where}[{j}] {wrong}")
+    return texts
+
+
+def _samples(
+    texts: list[str],
+    references: list[tuple[str, ...]],
+    names: list[str],
+    images: Any,
+    objects: Any,
+    regions: Any,
+) -> CaptionSet:
+    photographs: dict[str, bytes] = {}
+    pictures: list[str | None] = []
+    for i, image in enumerate(_per_caption(images, names, "images")):
+        name, content = (None, None) if image is None else handed_over(image, f"images[{i}]")
+        if name is not None and content is not None:
+            photographs[name] = content
+        pictures.append(name)
+    labels = _per_caption(objects, names, "objects")
+    samples = CaptionSet.build(
+        texts,
+        references,
+        ids=names,
+        images=pictures,
+        objects=labels if any(o is not None for o in labels) else None,
+    )
+    if photographs:
+        samples = replace(samples, evidence=replace(samples.evidence, photographs=photographs))
+    return evidence.given(samples, (), regions)
+
+
+def _per_caption(given: Any, names: list[str], what: str) -> list[Any]:
+    if given is None:
+        return [None] * len(names)
+    if isinstance(given, Mapping):
+        table = {key(k): v for k, v in given.items()}
+        return [table.get(name) for name in names]
+    if isinstance(given, str | bytes):
+        given = [given]
+    rows = list(given)
+    if len(rows) != len(names):
+        raise InputError(f"{len(names)} captions, but {len(rows)} {what}")
+    return rows

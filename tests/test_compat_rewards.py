@@ -1,0 +1,162 @@
+"""Rewards: TRL's calling convention, verl's and OpenRLHF's, weights, scaling, masks."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import captious
+from captious.errors import UsageError
+
+TEXTS = ["a dog runs on grass", "a red bus", "a cat"]
+REFERENCES = [["a dog runs on the grass"], ["a red bus on a street", "a bus"], ["a cat sleeps"]]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return captious.score(
+        TEXTS, REFERENCES, metrics=["cider_d(df='coco-val')", "bleu_4", "rouge_l"], intervals=False
+    )
+
+
+def test_trl_calls(table):
+    judge = captious.reward("cider_d")
+    given = judge(
+        prompts=["describe"] * 3,
+        completions=TEXTS,
+        completion_ids=[[1]] * 3,
+        references=REFERENCES,
+        trainer_state=None,
+        log_extra=None,
+    )
+    assert given == pytest.approx(table["cider_d"].tolist(), rel=1e-12)
+    assert all(type(value) is float for value in given)
+    assert judge.__name__ == "cider_d_reward"
+    assert judge(["p"] * 3, TEXTS, captions=REFERENCES) == given
+    assert captious.reward("cider_d", references="gold")(None, TEXTS, gold=REFERENCES) == given
+
+
+def test_conversations(table):
+    judge = captious.reward("cider_d")
+    chats = [
+        [{"role": "assistant", "content": TEXTS[0]}],
+        [{"role": "user", "content": "?"}, {"role": "assistant", "content": f" {TEXTS[1]}\n"}],
+        [{"role": "assistant", "content": [{"type": "text", "text": TEXTS[2]}]}],
+    ]
+    assert judge(completions=chats, references=REFERENCES) == pytest.approx(
+        table["cider_d"].tolist(), rel=1e-12
+    )
+
+
+def test_components_and_scaling(table):
+    summed = captious.reward({"cider_d": 1.0, "bleu_4": 0.5})(None, TEXTS, references=REFERENCES)
+    assert summed == pytest.approx((table["cider_d"] + 0.5 * table["bleu_4"]).tolist())
+    scaled = captious.reward(["cider_d", "rouge_l"], weights=[3, 1], scale=True)
+    expected = (3 * table["cider_d"] / 10 + table["rouge_l"]) / 4
+    assert scaled(None, TEXTS, references=REFERENCES) == pytest.approx(expected.tolist())
+
+    def words(caption, references):
+        return len(caption.split())
+
+    assert captious.reward(words)(None, TEXTS, references=REFERENCES) == [5.0, 3.0, 2.0]
+    with pytest.raises(UsageError, match="no bounds"):
+        captious.reward(words, scale=True)
+    with pytest.raises(UsageError, match="several columns"):
+        captious.reward("bleu")
+    with pytest.raises(UsageError, match="1 columns"):
+        captious.reward("cider_d", weights=[1, 2])
+
+
+def test_what_does_not_apply_is_none():
+    judge = captious.reward("rouge_l", length=(2, 4))
+    given = judge(None, TEXTS, references=[REFERENCES[0], None, []])
+    assert given == [0.0, None, None]  # five words are too many
+    assert captious.reward("rouge_l", length=(2, 4), outside=None)(
+        None, TEXTS, references=REFERENCES
+    )[0] is None  # fmt: skip
+    tagged = captious.reward(
+        "rouge_l", extract=lambda t: t.partition("<a>")[2] if "<a>" in t else None
+    )
+    assert tagged(None, ["hm <a>a cat", "a cat"], references=[["a cat"]] * 2) == [1.0, None]
+
+
+def test_bad_use_names_the_index():
+    judge = captious.reward("cider_d")
+    with pytest.raises(ValueError, match=r"(?s)completions\[1\].*completions\[2\]"):
+        judge(None, ["a", 5, [{"role": "user", "content": "x"}]], references=REFERENCES)
+    with pytest.raises(ValueError, match="3 completions, but the column 'references' has 2"):
+        judge(None, TEXTS, references=REFERENCES[:2])
+    with pytest.raises(ValueError, match=r"no column holds references.*there is prompt_id"):
+        judge(None, TEXTS, prompt_id=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"references\['1'\]\[0\] is int"):
+        judge(None, TEXTS, references=[["a"], [3], ["b"]])
+
+
+def test_verl_signature(table):
+    judge = captious.reward("cider_d")
+    one = judge.verl("coco", TEXTS[0], REFERENCES[0], {"index": 1})
+    assert one == pytest.approx(table["cider_d"][0])
+    assert judge.verl(
+        data_source="coco", solution_str=TEXTS[0], ground_truth=REFERENCES[0], extra_info=None
+    ) == pytest.approx(one)
+    batch = judge.verl(
+        data_sources=["coco"] * 3,
+        solution_strs=TEXTS,
+        ground_truths=[np.array(r, object) for r in REFERENCES],
+        extra_infos=[None] * 3,
+    )
+    assert batch == pytest.approx(table["cider_d"].tolist())
+    assert judge.verl("coco", TEXTS[0], []) == 0.0
+
+
+def test_openrlhf_signature(table):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    judge = captious.reward("cider_d", scale=True)
+    given = judge.openrlhf([f"describe: {t}" for t in TEXTS], ["describe: "] * 3, REFERENCES)
+    expected = torch.tensor(table["cider_d"] / 10, dtype=torch.float32)
+    torch.testing.assert_close(given["rewards"], expected)
+    assert set(given) == {"rewards", "scores", "extra_logs"}
+
+
+def test_it_travels():
+    judge = captious.reward({"cider_d": 1.0, "rouge_l": 2.0}, scale=True, length=(1, 20))
+    other = pickle.loads(pickle.dumps(judge))
+    given = judge(None, TEXTS, references=REFERENCES)
+    assert other(None, TEXTS, references=REFERENCES) == given
+
+
+def test_the_trainer_of_trl_takes_it():
+    """The real GRPOTrainer computes rewards with it (its own method, no model)."""
+    grpo = pytest.importorskip("trl.trainer.grpo_trainer", reason="the host trl is not installed",
+                               exc_type=ImportError)  # fmt: skip
+    torch = pytest.importorskip("torch")
+    from types import SimpleNamespace
+
+    judge = captious.reward("cider_d", scale=True)
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(device="cpu", gather=lambda x: x),
+        reward_funcs=[judge],
+        reward_processing_classes=[None],
+        reward_func_names=[judge.__name__],
+        state=None,
+        environments=None,
+        _log_completion_extra=None,
+        _log_metric=None,
+        args=SimpleNamespace(report_to=[]),
+        _current_train_step_time=0.0,
+        _metrics={"train": {}},
+        model=SimpleNamespace(training=True),
+    )
+    inputs = [{"prompt": "p", "references": r} for r in REFERENCES]
+    import contextlib
+    from unittest import mock
+
+    with (
+        mock.patch.object(grpo, "profiling_context", return_value=contextlib.nullcontext()),
+        mock.patch.object(grpo, "gather", lambda x: x),
+    ):
+        got = grpo.GRPOTrainer._calculate_rewards(trainer, inputs, ["p"] * 3, TEXTS, [[1]] * 3)
+    expected = torch.tensor(judge(None, TEXTS, references=REFERENCES))[:, None]
+    torch.testing.assert_close(got, expected)
