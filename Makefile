@@ -42,5 +42,8 @@ chaos: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
+screenshots: demo
+	$(BIN)/python docs/screenshots.py demo-out/report.html
+
 clean:
 	rm -rf $(VENV) demo-out fuzz-out .pytest_cache .mypy_cache .ruff_cache
