@@ -51,5 +51,8 @@ screenshots: demo browser
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
+screenshots: demo
+	$(BIN)/python docs/screenshots.py demo-out/report.html
+
 clean:
 	rm -rf $(VENV) demo-out fuzz-out .pytest_cache .mypy_cache .ruff_cache

@@ -1,45 +1,49 @@
-"""Take the pictures of the report that README and docs show: ``make screenshots``.
+"""Take the screenshots of the report that README and docs show: ``make screenshots``.
 
-    python docs/screenshots.py demo-out/report.html docs/pictures
+Needs chromium (``apt-get install chromium``) and playwright (extra ``dev``).
 """
 
 from __future__ import annotations
 
-import io
-import os
 import shutil
 import sys
 from pathlib import Path
 
-from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
-VIEWS = {
-    "report": ("", (1280, 1060), "light"),
-    "report-caption": ("#caption=astronaut&system=good", (1280, 1000), "light"),
-    "report-dark": ("", (1280, 1060), "dark"),
-}
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+WIDE = {"width": 1280, "height": 860}
 
 
-def main() -> None:
-    report, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    browser_path = os.environ.get("CAPTIOUS_CHROMIUM") or shutil.which("chromium")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_path, args=FLAGS)
-        for name, (place, (width, height), scheme) in VIEWS.items():
-            page = browser.new_page(
-                viewport={"width": width, "height": height}, color_scheme=scheme
-            )
-            page.goto(f"{report.as_uri()}{place}")
-            page.wait_for_timeout(1500)
-            shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            # 256 colours are enough for a page, and a third of the bytes.
-            shot.quantize(256).save(folder / f"{name}.png", optimize=True)
-            print(f"wrote {folder / name}.png")
-            page.close()
+def main(report: Path, folder: Path) -> None:
+    with sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+
+        def visit(where: str = "", **options: object) -> Page:
+            page = browser.new_context(**{"viewport": WIDE} | options).new_page()
+            page.goto(report.resolve().as_uri() + where)
+            page.wait_for_selector("html[data-ready]")
+            return page
+
+        visit().screenshot(path=folder / "report-overview.png")
+        visit(color_scheme="dark").screenshot(path=folder / "report-dark.png")
+        page = visit()
+        page.evaluate("document.getElementById('gallery').scrollIntoView()")
+        page.screenshot(path=folder / "report-gallery.png")
+        page = visit("#caption=dogs&system=good")
+        tab = page.get_by_role("tab", name="TIGEr")
+        if tab.count():
+            tab.click()
+        page.locator(".why").scroll_into_view_if_needed()
+        page.evaluate("document.getElementById('caption').scrollTop = 420")
+        page.screenshot(path=folder / "report-caption.png")
+        page = visit(viewport={"width": 360, "height": 740}, device_scale_factor=2)
+        page.screenshot(path=folder / "report-small.png")
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]), Path(__file__).parent / "pictures")

@@ -133,7 +133,7 @@ function ridges() {
     out += `<line class="axis" x1="${left}" x2="${left + plot}" y1="${base}" y2="${base}"/>`;
   });
   for (let i = 0; i <= 4; i++) out += `<text class="q" x="${left + plot * i / 4}" y="${high - 12}" text-anchor="${i === 0 ? "start" : i === 4 ? "end" : "middle"}" font-size="12">${fmt(h.low + (h.high - h.low) * i / 4, c)}</text>`;
-  $("ridges").innerHTML = out + "</svg>";
+  $("ridges").innerHTML = out + "</svg>"; $("ridgetitle").textContent = `${C[c].label} of single captions`;
 }
 function gap() {
   $("gapbox").hidden = S.length < 2;
@@ -302,7 +302,7 @@ function open(i, s, quiet) {
   const item = D.items[i], cap = item.captions[s], src = photo(item), lost = missing(cap.t, item.refs), told = D.explained[item.rows[s]] || [];
   const d = $("caption");
   d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹<span class="wide"> Back</span></button><button type="button" data-step="1" aria-label="Next sample"><span class="wide">Next </span>›</button><button type="button" data-close aria-label="Close">Close</button></div>
-  <div class="one"><div class="look"><div class="frame">${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
+  <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="width:min(100%, calc(74vh * ${(item.photo[2] / item.photo[3]).toFixed(4)}));aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
   <div>${sys(s)} <span style="float:right">${verdictButtons(i, s)}</span><p class="big">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</p>
   ${item.refs.length ? `<p class="remark"><mark>word</mark> a reference has it &nbsp; <mark class="extra">word</mark> no reference has it</p>` : ""}
   ${lost.length ? `<h4 style="margin-top:10px">Missing: most references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
@@ -326,7 +326,7 @@ function showWhy(told, k) {
 }
 function overlay(boxes, words) {
   const svg = document.querySelector(".frame svg"); if (!svg) return;
-  svg.innerHTML = boxes.map(({ box, a, k }) => `<rect data-region="${k}" x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="#E69F00" fill-opacity="${(0.42 * a).toFixed(3)}" stroke="#fff" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="2.5" vector-effect="non-scaling-stroke"/><rect x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" stroke="#D55E00" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="1.5" vector-effect="non-scaling-stroke" pointer-events="none"/>`).join("");
+  svg.innerHTML = boxes.map(({ box, a, k }) => `<rect data-region="${k}" x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="#E69F00" fill-opacity="${(0.3 * a).toFixed(3)}" stroke="#fff" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="2.5" vector-effect="non-scaling-stroke"/><rect x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" stroke="#D55E00" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="1.5" vector-effect="non-scaling-stroke" pointer-events="none"/>`).join("");
   svg.querySelectorAll("[data-region]").forEach((r) => r.addEventListener("pointerenter", (e) => words && tip(words(+r.dataset.region), e.clientX, e.clientY)));
   svg.onpointerleave = untip;
 }
@@ -352,7 +352,7 @@ function draw(part) {
     };
     const pick = (b) => { node.querySelectorAll(".chip").forEach((c) => c.classList.toggle("on", c === b)); show(b.dataset.all ? part[b.dataset.all] : part.shares[+b.dataset.word]); };
     node.querySelectorAll("button").forEach((b) => { b.onpointerenter = b.onfocus = b.onclick = () => pick(b); });
-    queueMicrotask(() => { const strongest = part.words.map((w, k) => [SMALL.has(w.toLowerCase()) || !/\p{L}{2}/u.test(w) ? -1 : Math.max(...part.shares[k].filter((_, r) => !whole.has(r)), 0), k]).sort((a, b) => b[0] - a[0])[0]; const b = strongest && node.querySelector(`[data-word="${strongest[1]}"]`); if (b) pick(b); });
+    queueMicrotask(() => { const strongest = part.words.map((w, k) => [SMALL.has(w.toLowerCase()) || !/^\p{L}{2}/u.test(w) ? -1 : Math.max(...part.shares[k].filter((_, r) => !whole.has(r)), 0), k]).sort((a, b) => b[0] - a[0])[0]; const b = strongest && node.querySelector(`[data-word="${strongest[1]}"]`); if (b) pick(b); });
     return node;
   }
   return el("<p></p>");
