@@ -45,13 +45,10 @@ fuzz: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	$(ENV) $(BIN)/python benchmarks/chaos.py
 
-screenshots: demo browser
-	$(ENV) $(BIN)/python docs/screenshots.py demo-out/report.html docs/pictures
-
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
-screenshots: demo
+screenshots: demo browser
 	$(BIN)/python docs/screenshots.py demo-out/report.html
 
 clean:
