@@ -136,11 +136,11 @@ def test_the_trainer_of_trl_takes_it():
 
     judge = captious.reward("cider_d", scale=True)
     trainer = SimpleNamespace(
-        accelerator=SimpleNamespace(device="cpu", gather=lambda x: x),
+        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
         reward_funcs=[judge],
         reward_processing_classes=[None],
         reward_func_names=[judge.__name__],
-        state=None,
+        state=SimpleNamespace(global_step=0, is_world_process_zero=False),
         environments=None,
         _log_completion_extra=None,
         _log_metric=None,

@@ -96,7 +96,7 @@ def regular(path: str | os.PathLike[str]) -> int:
     return facts.st_size
 
 
-def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+def opened(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading bytes."""
     regular(path)
     try:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from captious import errors, settings
+from captious.reading import opened
 
 
 @dataclass(frozen=True)
@@ -143,5 +144,5 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: str, size: int, mtime: int) -> str:
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -139,7 +139,19 @@ class TextEncoder:
         self.suffix = marks[::-1].index(0)
         ids = list(probe["input_ids"])
         self._bare = ids[: self.prefix] + ids[len(ids) - self.suffix :]
+        self._check_pieces(model.get_input_embeddings().num_embeddings)
         self.limit = self._limit()
+
+    def _check_pieces(self, known: int) -> None:
+        """Complain about pieces that the network has no vector for."""
+        added = set(self._tokenizer.added_tokens_decoder)
+        used = {i for i in self._tokenizer.get_vocab().values() if i not in added}
+        used |= {*self._bare, self._tokenizer.unk_token_id or 0}
+        if not 0 <= min(used) <= max(used) < known:
+            raise InputError(
+                f"{self.path}: the tokeniser numbers pieces up to {max(used):,}, the network knows "
+                f"{known:,}; the two do not belong together"
+            )
 
     # -- facts -------------------------------------------------------------------------------
 

@@ -1,0 +1,221 @@
+"""Adapters against their hosts: torchmetrics, evaluate, scikit-learn, lmms-eval, VLMEvalKit."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import captious
+from captious.compat import harness
+from captious.compat.evaluate import compute, module_file
+from captious.compat.sklearn import caption_score
+
+CAPTIONS = ["a dog runs on grass", "a red bus", "two men", "a cat sleeps on a bed"]
+REFERENCES = [
+    ["a dog runs on the grass", "the dog is running"],
+    ["a red bus on a street"],
+    ["two men stand", "men", "two men with hats"],
+    ["a cat is sleeping on the bed"],
+]
+ALL = ["bleu", "rouge_l", "cider_d", "cider_d(df='coco-val')", "meteor"]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return captious.score(CAPTIONS, REFERENCES, metrics=ALL, intervals=False).corpus
+
+
+# -- torchmetrics ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ours():
+    pytest.importorskip("torchmetrics", reason="the host torchmetrics is not installed")
+    from captious.compat import torchmetrics
+
+    return torchmetrics
+
+
+def test_classes_of_torchmetrics(ours, corpus):
+    import torch
+    import torchmetrics
+
+    for metric in (ours.RougeL(), ours.CiderD(), ours.CiderD(df="coco-val"), ours.Meteor()):
+        assert isinstance(metric, torchmetrics.Metric)
+        for i in range(4):  # batch by batch
+            metric.update(CAPTIONS[i : i + 1], REFERENCES[i : i + 1])
+        name = "cider_d(df='coco-val')" if metric.metric.parameters().get("df") == "coco-val" else (
+            metric.metric.name)  # fmt: skip
+        assert float(metric.compute()) == pytest.approx(corpus[name], rel=1e-12)
+        again = pickle.loads(pickle.dumps(metric))
+        assert torch.equal(again.compute(), metric.compute())
+        again.update(["a dog"], [["a dog"]])
+        metric.reset()
+        assert np.isnan(float(_quiet(metric.compute)))
+    bleu = ours.Bleu()
+    first = bleu(CAPTIONS[:1], REFERENCES[:1])
+    assert set(first) == {"bleu_1", "bleu_2", "bleu_3", "bleu_4"}
+    bleu(CAPTIONS[1:], REFERENCES[1:])
+    assert float(bleu.compute()["bleu_2"]) == pytest.approx(corpus["bleu_2"], rel=1e-12)
+    assert bleu.higher_is_better
+    assert (bleu.plot_lower_bound, bleu.plot_upper_bound) == (0.0, 1.0)
+    with pytest.raises(AttributeError):
+        ours.NoSuchMetric  # noqa: B018
+    assert {"Bleu", "CiderD", "Spice", "Tiger"} <= set(dir(ours))
+
+
+def _quiet(call):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call()
+
+
+def test_a_collection(ours, corpus):
+    from torchmetrics import MetricCollection
+
+    both = MetricCollection({"cider": ours.CiderD(df="coco-val"), "bleu": ours.Bleu(),
+                             "rouge": ours.CaptionMetric("rouge_l")})  # fmt: skip
+    both.update(CAPTIONS[:2], REFERENCES[:2])
+    both.update(CAPTIONS[2:], REFERENCES[2:])
+    found = both.compute()
+    assert float(found["cider"]) == pytest.approx(corpus["cider_d(df='coco-val')"])
+    assert float(found["bleu_4"]) == pytest.approx(corpus["bleu_4"])
+    assert float(found["rouge"]) == pytest.approx(corpus["rouge_l"])
+
+
+def test_bad_use_leaves_the_state(ours):
+    for metric in (ours.RougeL(), ours.CiderD()):
+        metric.update(CAPTIONS[:2], REFERENCES[:2])
+        before = float(metric.compute())
+        with pytest.raises(ValueError, match=r"captions\[1\]"):
+            metric.update(["a", 3], [["a"], ["b"]])
+        with pytest.raises(ValueError, match="2 captions, but 1 lists"):
+            metric.update(["a", "b"], [["a"]])
+        assert float(_quiet(metric.compute)) == before
+    with pytest.raises(ValueError, match="say which metric"):
+        ours.CaptionMetric()
+
+
+_WORKER = """
+import sys, torch.distributed as dist
+rank, file = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method="file://" + file, rank=rank, world_size=2)
+sys.path.insert(0, sys.argv[3])
+from test_compat_hosts import CAPTIONS, REFERENCES
+from captious.compat.torchmetrics import Bleu, CiderD
+mine = slice(0, 1) if rank == 0 else slice(1, 4)
+for metric in (CiderD(), CiderD(df="coco-val"), Bleu()):
+    metric.update(CAPTIONS[mine], REFERENCES[mine])
+    found = metric.compute()
+    print(float(found["bleu_4"] if isinstance(found, dict) else found))
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes(ours, corpus, tmp_path, request):
+    tail = [str(tmp_path / "meet"), str(request.path.parent)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _WORKER, rank, *tail], **pipes) for rank in "01"
+    ]
+    expected = [corpus["cider_d"], corpus["cider_d(df='coco-val')"], corpus["bleu_4"]]
+    for worker in workers:
+        out, err = worker.communicate(timeout=300)
+        assert worker.returncode == 0, err
+        assert [float(line) for line in out.split()] == pytest.approx(expected, rel=1e-12)
+
+
+# -- evaluate --------------------------------------------------------------------------------------
+
+
+def test_compute_as_evaluate_does(corpus):
+    found = compute(predictions=CAPTIONS, references=REFERENCES, metrics=["cider_d", "bleu_4"])
+    assert found == {"cider_d": corpus["cider_d"], "bleu_4": corpus["bleu_4"]}
+    single = compute(predictions=["a dog"], references=["a dog"], metrics="rouge_l")
+    assert single == {"rouge_l": 1.0}
+    with pytest.raises(ValueError, match="entry 2"):
+        compute(predictions=["a", 4], references=[["a"], ["b"]])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_module_that_evaluate_loads(corpus, tmp_path):
+    evaluate = pytest.importorskip("evaluate", reason="the host evaluate is not installed")
+    metric = evaluate.load(module_file(), "cider_d", cache_dir=str(tmp_path))
+    found = metric.compute(predictions=CAPTIONS, references=REFERENCES)
+    assert found == {"cider_d": pytest.approx(corpus["cider_d"])}
+    metric = evaluate.load(module_file(), cache_dir=str(tmp_path))
+    metric.add_batch(predictions=CAPTIONS[:2], references=REFERENCES[:2])
+    metric.add_batch(predictions=CAPTIONS[2:], references=REFERENCES[2:])
+    assert metric.compute()["bleu_4"] == pytest.approx(corpus["bleu_4"])
+
+
+# -- scikit-learn ----------------------------------------------------------------------------------
+
+
+def test_a_score_of_scikit_learn(corpus):
+    assert caption_score(REFERENCES, CAPTIONS) == corpus["cider_d"]
+    assert caption_score(["a dog"], np.array(["a dog"]), metric="rouge_l") == 1.0
+    with pytest.raises(captious.CaptiousError, match="several columns"):
+        caption_score(REFERENCES, CAPTIONS, metric="bleu")
+    with pytest.raises(ValueError, match="3 captions"):
+        caption_score(REFERENCES, CAPTIONS[:3])
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    base = pytest.importorskip("sklearn.base")
+
+    class Parrot(base.BaseEstimator):
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return list(X)
+
+    judge = metrics.make_scorer(caption_score, metric="bleu_4")
+    assert judge(Parrot(), CAPTIONS, REFERENCES) == pytest.approx(corpus["bleu_4"])
+
+
+# -- lmms-eval and VLMEvalKit ----------------------------------------------------------------------
+
+
+def test_aggregations_of_lmms_eval(corpus):
+    results = [
+        {"answer": r, "pred": c, "image_id": 10 + i, "id": i}
+        for i, (c, r) in enumerate(zip(CAPTIONS, REFERENCES, strict=True))
+    ]
+    assert harness.coco_cider(results, None) == pytest.approx(corpus["cider_d"])
+    assert harness.coco_bleu4(results) == pytest.approx(corpus["bleu_4"])
+    assert harness.coco_bleu1(results, args=None) == pytest.approx(corpus["bleu_1"])
+    assert harness.coco_rougel(results) == pytest.approx(corpus["rouge_l"])
+    assert harness.coco_meteor(results) == pytest.approx(corpus["meteor"])
+    with pytest.raises(KeyError, match=r"results\[1\] has no 'pred'"):
+        harness.coco_cider([results[0], {"answer": ["a"], "image_id": 1}])
+    with pytest.raises(TypeError, match=r"results\[0\]"):
+        harness.coco_cider([results[0] | {"pred": None}])
+    with pytest.raises(KeyError, match="CIDEr"):
+        harness.coco_aggregation_result(results, "CIDER")
+
+
+def test_the_scorer_of_vlmevalkit(corpus, capsys):
+    ref = {i: [c] for i, c in enumerate(CAPTIONS)}
+    judge = harness.COCO_Caption_Scorer(ref, dict(enumerate(REFERENCES)))
+    found = judge.compute_scores()
+    assert list(found) == ["Bleu", "ROUGE_L", "CIDEr"]
+    assert found["Bleu"][3] == pytest.approx(100 * corpus["bleu_4"])
+    assert found["CIDEr"] == pytest.approx(100 * corpus["cider_d"])
+    assert "*****DONE*****" in capsys.readouterr().out
+
+
+def test_hosts_are_imported_when_used():
+    code = (
+        "import sys, captious, captious.compat.evaluate, captious.compat.sklearn\n"
+        "import captious.compat.harness, captious.compat.rewards, captious.compat.pycocoevalcap\n"
+        "hosts = ['torch', 'torchmetrics', 'evaluate', 'datasets', 'sklearn', 'trl']\n"
+        "print([h for h in [*hosts, 'pycocoevalcap', 'pycocotools'] if h in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
