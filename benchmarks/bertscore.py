@@ -116,8 +116,8 @@ def speed(args):
         f"layer {layer}, {torch.get_num_threads()} thread(s)",
         flush=True,
     )
-    metric = BertScore(encoder=args.encoder, layer=layer)
-    tbr = BertTbr(encoder=args.encoder, layer=layer, threshold=args.threshold)
+    metric = BertScore(model=args.encoder, layer=layer)
+    tbr = BertTbr(model=args.encoder, layer=layer, threshold=args.threshold)
     scorer = None if args.no_peer else peer(encoder, layer)
     clock, encode, phase = Clock(), encoder.encode, "encoding (part of bertscore)"
     encode(["warm up"], layer)
@@ -187,7 +187,7 @@ def peaks(args, count):
     table = pq.read_table(args.shared / "data/coco/val2014_captions.parquet").to_pydict()
     refs = [list(r)[:2] for r in table.pop("captions")]
     layer = args.layer or 0
-    metric = BertTbr(encoder=args.encoder, layer=layer, threshold=0.5)
+    metric = BertTbr(model=args.encoder, layer=layer, threshold=0.5)
     text_encoder.load(args.encoder).encode(["warm up"], layer)
     rows = [refs[i % len(refs)] for i in range(count)]
     texts = [f"{rows[i][i // len(refs) % 2]} number {i}" for i in range(count)]
@@ -218,7 +218,7 @@ def number_types(args):
     for kind in (BertScore, BertTbr):
         full = None
         for dtype in text_encoder.DTYPES:
-            metric = kind(encoder=args.encoder, dtype=dtype)
+            metric = kind(model=args.encoder, dtype=dtype)
             context = metric.prepare(samples)
             text_encoder.load(args.encoder, dtype).forget()
             start = time.process_time()

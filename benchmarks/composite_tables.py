@@ -17,7 +17,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from composites import (
+
+from captious import settings
+from captious.judgements import protocols
+from captious.learned import model_file
+from captious.learned.composite import GUARDS
+from captious.meta import gaming
+from captious.meta.evaluate import Evaluation, evaluate
+from captious.meta.scoring import Scores
+from captious.perturb import attacks
+from captious.training.composite import Options
+from captious.training.composite_recipe import (
     BEST,
     IMAGE,
     PAPER,
@@ -33,16 +43,6 @@ from composites import (
     pascal,
     place_of,
 )
-
-from captious import settings
-from captious.judgements import protocols
-from captious.learned import model_file
-from captious.learned.composite import GUARDS
-from captious.meta import gaming
-from captious.meta.evaluate import Evaluation, evaluate
-from captious.meta.scoring import Scores
-from captious.perturb import attacks
-from captious.training.composite import Options
 from captious.types import CaptionSet, Floats
 
 Column = Callable[[str], Floats]

@@ -135,7 +135,7 @@ def main() -> None:
     options.add_argument("--shared", type=Path, default=Path(__file__).parents[2] / "shared")
     options.add_argument("--show", type=int, default=0, help="print this many disagreements")
     chosen = options.parse_args()
-    spice = Spice(parser=chosen.parser, tables=chosen.tables)
+    spice = Spice(model=chosen.parser, tables=chosen.tables)
     print(spice.signature("5", None))
     data = coco(spice, chosen.shared)
     even = data["image"] % 2 == 0

@@ -43,7 +43,7 @@ def main() -> None:
     table = pq.read_table(chosen.shared / "data/coco/val2014_captions.parquet")
     rows = table["captions"].slice(0, chosen.images).to_pylist()
     samples = CaptionSet.build([r[0] for r in rows], [r[1:] for r in rows])
-    spice = Spice(parser=chosen.parser)
+    spice = Spice(model=chosen.parser)
     print(spice.signature("4", None))
     sentences = len(set(tokens.table(samples.pool, "ptb").texts()))
     print(f"{len(samples)} captions, {sentences} distinct sentences")

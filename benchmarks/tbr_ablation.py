@@ -103,18 +103,18 @@ def select(encoder, flickr, profile, dtype, layers, log):
     layers = layers or range(max(1, model.layers // 3), model.layers + 1)
     for layer in layers:
         model.expect(layer)
-    context = BertTbr(profile, encoder=encoder, layer=layers[0], dtype=dtype).prepare(half)
+    context = BertTbr(profile, model=encoder, layer=layers[0], dtype=dtype).prepare(half)
     grid = []
 
     def measure(layer, threshold):
-        metric = BertTbr(profile, encoder=encoder, layer=layer, threshold=threshold, dtype=dtype)
+        metric = BertTbr(profile, model=encoder, layer=layer, threshold=threshold, dtype=dtype)
         tau = kendalltau(metric.stats(half, context).rows[:, 0], human).statistic
         grid.append((tau, layer, threshold))
 
     for layer in layers:
         for threshold in THRESHOLDS:
             measure(layer, threshold)
-        plain = BertScore(encoder=encoder, layer=layer, dtype=dtype).stats(half, None).rows
+        plain = BertScore(model=encoder, layer=layer, dtype=dtype).stats(half, None).rows
         taus = [kendalltau(plain[:, k], human).statistic for k in range(3)]
         best = max(g for g in grid if g[1] == layer)
         print(
@@ -250,7 +250,7 @@ def main():
                     table(n, m, flickr, pascal) | base
                     for n, m in variants(encoder, args.profile, base)
                 ]
-            plain = BertScore(encoder=encoder, layer=layer, dtype=args.dtype)
+            plain = BertScore(model=encoder, layer=layer, dtype=args.dtype)
             for k, part in enumerate("PRF"):
                 out.append(table(f"{encoder} bertscore {part}", plain, flickr, pascal, k) | base)
             for path in args.judged:

@@ -109,7 +109,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             path = save_vilbert(Vilbert(SIZES[size]), Path(folder) / "model")
             store = make_regions(args.images, SIZES[size].v_feature_size, rng, Path(folder) / "r")
-            metric = Vilbertscore(weights=str(path), regions=str(store.path))
+            metric = Vilbertscore(model=str(path), regions=str(store.path))
             model = metric.encoder().model
             print(
                 f"{size}: {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, "

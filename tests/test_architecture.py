@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,15 @@ def test_imports_point_one_way():
                 # A table writes itself with io; both know each other by name only.
                 wrong.append(f"{path.relative_to(SRC)} imports {other}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_page_about_the_house_is_true():
+    """docs/architecture.md names every room, and what it may import from."""
+    page = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| .+? \| (.+) \|$", page, flags=re.M))
+    rooms = {room_of(p) for p in SRC.rglob("*.py")} - {"__init__", "__main__", "_version"}
+    assert set(rows) == rooms
+    assert {room: int(floor) for room, floor in rows.items()} == {r: FLOOR[r] for r in rooms}
 
 
 def test_surface_is_exact():

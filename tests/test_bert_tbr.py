@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import kendalltau
 
 from captious.errors import UsageError
-from captious.metrics import tbr_kernel
+from captious.metrics._matching import tbr_kernel
 from captious.metrics.bert_tbr import PARTS, PROFILES, BertTbr
 from captious.metrics.bertscore import BertScore
 from captious.metrics.unigram_tbr import UnigramTbr
 from captious.models import text_encoder
+from captious.report.pictures import draw
 from captious.text.stopwords_tbr import TBR
 from captious.types import CaptionSet, Sample
 
@@ -234,7 +235,7 @@ def test_paper_profile_draws_one_base(made):
 @needs_minilm
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_batches_order_and_shards(made, profile, monkeypatch):
-    from captious.metrics import token_blocks
+    from captious.metrics._matching import token_blocks
 
     metric = BertTbr(profile=profile)
     rows = [Sample(str(i), s.caption, s.references, f"im{i}") for i, s in enumerate(made)]
@@ -315,7 +316,7 @@ def test_parameters_are_checked_and_signed(made, tmp_path):
 @needs_minilm
 def test_threshold_of_unknown_model():
     folder = str(text_encoder.locate("minilm"))
-    metric = BertTbr(encoder=folder, layer=4)
+    metric = BertTbr(model=folder, layer=4)
     one = CaptionSet.build(["a dog"], [["a cat"]])
     with pytest.raises(UsageError, match="captious calibrate"):
         metric.stats(one, metric.prepare(one))
@@ -336,8 +337,8 @@ def test_explanation(made, profile):
     np.testing.assert_array_equal(kept, np.array(data["cosine"]) > 0.5)
     assert any(p["stop_word"] for p in data["pieces"])
     json.dumps(data)
-    assert found.svg is not None
-    assert found.svg.startswith("<svg")
+    assert draw(found) is not None
+    assert draw(found).startswith("<svg")
     empty = metric.explain(Sample("x", "a dog", ("",)), context)
     assert empty.data["score"] == 0.0
 

@@ -12,6 +12,7 @@ from captious.errors import InputError, MissingAsset, UsageError
 from captious.metrics.bertscore import BertScore
 from captious.models import embedding_cache, piece_idf, text_encoder
 from captious.models.embedding_cache import EmbeddingCache
+from captious.report.pictures import draw
 from captious.types import CaptionSet, Sample
 
 pytest.importorskip("torch")
@@ -149,7 +150,7 @@ def test_memory_is_bounded(fresh, monkeypatch):
 
 
 def test_scores_do_not_depend_on_the_memory(made, fresh, monkeypatch):
-    from captious.metrics import token_blocks
+    from captious.metrics._matching import token_blocks
 
     metric = BertScore(idf="references")
     context = metric.prepare(made)
@@ -263,7 +264,7 @@ def test_rescaling(made, tmp_path):
     assert (known[3] < raw[3]).all()
     folder = str(text_encoder.locate("minilm"))
     with pytest.raises(UsageError, match="captious calibrate"):
-        BertScore(encoder=folder, layer=1, baseline="known").stats(made, None)
+        BertScore(model=folder, layer=1, baseline="known").stats(made, None)
 
 
 def test_edges(made):
@@ -311,17 +312,17 @@ def test_wrong_names(fresh):
         BertScore(pool="median")
     with pytest.raises(UsageError, match="dtype"):
         text_encoder.load("minilm", "float8")
-    with pytest.raises(MissingAsset, match=r"--download.*encoder='FOLDER'"):
+    with pytest.raises(MissingAsset, match=r"--download.*model='FOLDER'"):
         text_encoder.load("nobody/no-such-model")
-    found = BertScore(encoder="nobody/no-such-model").missing()
+    found = BertScore(model="nobody/no-such-model").missing()
     assert len(found) == 1
 
 
 def test_unknown_model_needs_a_layer(tmp_path, fresh):
     """A folder works as an encoder; what is not known of it has to be said."""
     with pytest.raises(UsageError, match="layer=N"):
-        BertScore(encoder=str(fresh.path)).stats(CaptionSet.build(["a"], [["a"]]), None)
-    named = BertScore(encoder=str(fresh.path), layer=5)
+        BertScore(model=str(fresh.path)).stats(CaptionSet.build(["a"], [["a"]]), None)
+    named = BertScore(model=str(fresh.path), layer=5)
     one = CaptionSet.build(["a cat"], [["a dog"]])
     np.testing.assert_array_equal(
         named.stats(one, None).rows, BertScore(layer=5).stats(one, None).rows
@@ -342,8 +343,8 @@ def test_explanation(made):
     assert found.data["caption_weights"][0] == 0  # [CLS]
     assert found.data["reference"] in REFERENCES[0]
     json.dumps(found.data)
-    assert found.svg is not None
-    assert found.svg.count("<rect") > len(found.data["cosine"])
+    assert draw(found) is not None
+    assert draw(found).count("<rect") > len(found.data["cosine"])
 
 
 # -- other tokenisers: tiny models with random weights ----------------------------------------
@@ -384,7 +385,7 @@ def test_roberta_like(tiny_roberta):
     assert encoder.limit == 20  # two of the 22 positions are never used
     assert [encoder.words[i] for i in (5, 9, 11, 12)] == ["", "a", "", "dog"]
     given = CaptionSet.build(["a dog", "dog " * 50], [["dog", "a"], ["a dog"]])
-    stats = BertScore(encoder=tiny_roberta, layer=2).stats(given, None)
+    stats = BertScore(model=tiny_roberta, layer=2).stats(given, None)
     assert np.isfinite(stats.rows).all()
     assert list(stats.notes.values()) == [1]
 
@@ -470,7 +471,7 @@ def test_f_stays_in_its_range_where_signs_differ(made, monkeypatch):
     import torch
 
     from captious.metrics import bertscore
-    from captious.metrics.token_blocks import Block
+    from captious.metrics._matching.token_blocks import Block
     from captious.models.text_encoder import Encoded
 
     vectors = torch.nn.functional.normalize(

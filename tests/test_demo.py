@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,10 @@ def test_the_verb_prints_explains_and_writes(tmp_path, capsys):
     assert "bleu_4" in head
     assert "cider_d" in head
     assert explained.startswith("cider_d gives this to")
+    assert "captious score captions.json" in explained
+    report = Path(said.rstrip().splitlines()[-1])
+    assert report == tmp_path / "out" / "report.html"
+    assert report.stat().st_size > 100_000
     stored = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert set(stored["systems"]) == set(SYSTEMS)
     assert len(stored["captions"]) == 3 * len(NAMES)

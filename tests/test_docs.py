@@ -81,3 +81,75 @@ def test_docstring_examples(name):
     found = doctest.testmod(module)
     assert found.attempted
     assert not found.failed
+
+
+# -- like with like ----------------------------------------------------------------------------
+
+
+def _printed_tau_b() -> dict[str, str]:
+    """Kendall's tau of papers that report tau-b on Flickr8k-Expert, as docs write them."""
+    from captious.papers.paper_tables import reported
+
+    out = {}
+    for paper, table in (("bert_tbr", "table3_kendall"), ("vilbertscore", "table1_kendall")):
+        for row, values in reported()[paper][table].items():
+            if "ours" in row.lower() or "vilbertscore" in row.lower():
+                out[f"{values['flickr8k']:.3f}".lstrip("0")] = f"{paper}: {row}"
+    return out
+
+
+def _statements(text: str) -> list[str]:
+    """Cut a page into what is read together: a line of a table's own, a table with its lead."""
+    parts = re.split(r"\n(?=#)|\n\n(?!\|)", text)
+    out = []
+    for part in parts:
+        lines = part.splitlines()
+        rows = [x for x in lines if x.startswith("|")]
+        paper = [x for x in rows if "paper" in x.lower()]
+        # A row that names its own measure is a statement of its own.
+        single = [x for x in paper if "tau-" in x]
+        out += single
+        out.append("\n".join(x for x in lines if x not in single))
+    return out
+
+
+def mixed(text: str) -> list[str]:
+    """Return statements that put a tau-b of a paper beside a tau-c of ours, without saying so."""
+    known = _printed_tau_b()
+    about = re.compile("vilbert|tbr", re.IGNORECASE)
+    if not about.search(text):  # other papers print numbers that look the same
+        return []
+    title = text.lstrip().splitlines()[0]
+    wrong = []
+    for part in _statements(text):
+        quoted = [n for n in known if re.search(rf"(?<![\d]){re.escape(n)}(?!\d)", part)]
+        if not about.search(part) and not about.search(title):
+            continue
+        if quoted and "paper" in part.lower() and "tau-c" in part and "tau-b" not in part:
+            wrong.append(f"{', '.join(known[n] for n in quoted)}: {part[:200]}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_no_table_mixes_protocols(path):
+    assert not mixed(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("| ViLBERTScore | tau-c .555 on Flickr8k-Expert (paper .514, multi-task .542) |", True),
+        ("| ViLBERTScore | tau-b .612 on Flickr8k-Expert (paper .514), tau-c .555 |", False),
+        (
+            "# ViLBERT\n\ntau-c, ratings\n\n| | F |\n|---|---|\n| ours | .555 |\n| paper | .514 |",
+            True,
+        ),
+        (
+            "# ViLBERT\n\ntau-b, mean\n\n| | F |\n|---|---|\n| ours | .612 |\n| paper | .514 |",
+            False,
+        ),
+        ("# ViLBERTScore\n\ntau-c only\n\n| | F |\n|---|---|\n| ours | .5549 |", False),
+    ],
+)
+def test_mixed_protocols_are_seen(text, bad):
+    assert bool(mixed(text)) == bad

@@ -244,3 +244,28 @@ def test_union_of_sources(tmp_path):
     (tmp_path / "b.json").write_text('{"1.jpg": ["ball"]}')
     two = ObjectStore.read(tmp_path / "a.json", tmp_path / "b.json")
     assert two.labels("1") == ("dog", "ball")
+
+
+def test_a_changed_asset_is_refused_and_a_checked_one_remembered(tmp_path, cache, monkeypatch):
+    import hashlib
+    import sys
+
+    resolving = sys.modules["captious.assets.resolve"]
+    from captious.assets.resolve import Asset
+    from captious.errors import MissingAsset
+
+    file = tmp_path / "cache/assets/x"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"right")
+    sha = hashlib.sha256(b"right").hexdigest()
+    asset = Asset("x", "a test", "none", "get it", sha256=sha)
+    monkeypatch.setattr(resolving, "known", lambda: {"x": asset})
+    digests = []
+    real = resolving.digest
+    monkeypatch.setattr(resolving, "digest", lambda path: digests.append(path) or real(path))
+    for _ in range(3):
+        assert resolving.resolve("x") == file
+    assert len(digests) == 1, "a file is read once"
+    file.write_bytes(b"wrong content")
+    with pytest.raises(MissingAsset, match=r"sha256.*get it"):
+        resolving.resolve("x")

@@ -732,3 +732,22 @@ def test_reproduce_all_on_the_real_data(shared, tmp_path):
     for part in ("TIGEr, Table 1", "VIFIDEL, Table 6", "BERT-TBR, Table 1", "Saturation"):
         assert part in text
     assert (tmp_path / "docs/pictures/flickr8k-expert-beats.svg").exists()
+
+
+def test_metrics_that_look_find_the_photographs_of_composite(rated, shared, tmp_path, cache):
+    """The loader called an image `8k:NAME`: no photograph was found even where all were there."""
+    pytest.importorskip("onnxruntime")
+    if registry.create("tiger").missing():
+        pytest.skip("the backbones of the region features are not installed")
+    root = tmp_path / "data"
+    shutil.copytree(rated, root)
+    name = (root / "composite/8k_correctness.csv").read_text("utf-8").splitlines()[1].split(";")[0]
+    (root / "flickr8k/images").mkdir()
+    shutil.copy(shared / "data/flickr8k/images" / name, root / "flickr8k/images")
+    judged = protocols.selected(
+        reproduce.Bench(root).judged("composite"), protocols.get("composite/tau-c+part=8k")
+    )
+    scores = Scorer(["tiger"], store=False)(judged.samples)["tiger"]
+    assert not scores.reason
+    assert np.isfinite(scores.values).all()
+    assert len(scores.values) == 3

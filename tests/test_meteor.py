@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 
 from captious import assets, settings
 from captious.errors import InputError, MissingAsset
-from captious.metrics import _meteor_align, _meteor_phrases, meteor
-from captious.metrics._meteor_words import java_hash
+from captious.metrics import meteor
+from captious.metrics._meteor import align as aligner
+from captious.metrics._meteor import phrases as phrase_finder
+from captious.metrics._meteor.words import java_hash
 from captious.metrics.meteor import Meteor
+from captious.report.pictures import draw
 from captious.text import paraphrase
 from captious.text.paraphrase import Paraphrases
 from captious.types import CaptionSet, Sample
@@ -139,7 +142,7 @@ def test_rows_hang_together(pairs):
     assert (rows[:, 20] <= rows[:, 21]).all()
     # The compiled formula and the one over arrays are the same.
     np.testing.assert_allclose(
-        SMALL.scores(rows)[:, 0], [_meteor_align.score(row) for row in rows], rtol=1e-14
+        SMALL.scores(rows)[:, 0], [aligner.score(row) for row in rows], rtol=1e-14
     )
 
 
@@ -150,7 +153,7 @@ def test_compiled_equals_plain(pairs):
     metric = Meteor(tokenizer="plain")
     arrays = metric._lexicon(samples).arrays
     found = []
-    for code in (_meteor_align.engine.plain, _meteor_align.engine.compiled):
+    for code in (aligner.engine.plain, aligner.engine.compiled):
         rows, best = np.zeros((len(pairs), 24)), np.zeros(len(pairs), np.int64)
         kept = np.zeros((20, 5), np.int64)
         n = code.score_rows(
@@ -244,7 +247,7 @@ def test_explanation():
     )
     assert "reference 2" in found.text
     json.dumps(found.data)
-    words = [e.text for e in ET.fromstring(found.svg).iter("{http://www.w3.org/2000/svg}text")]
+    words = [e.text for e in ET.fromstring(draw(found)).iter("{http://www.w3.org/2000/svg}text")]
     assert "<" in words
     with pytest.raises(InputError):
         SMALL.explain(Sample("2", "a dog"), None)
@@ -297,7 +300,7 @@ def walk(table: Paraphrases, phrase: str) -> int:
     node = 0
     for word in phrase.split():
         number = table.numbers.get(word, -1)
-        node = _meteor_phrases._child(table.labels, table.children, node, number)
+        node = phrase_finder._child(table.labels, table.children, node, number)
         if node == 0:
             return 0
     return int(node)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import captious
+from captious.text import ptb
 from captious.types import CaptionSet
+from conftest import GOLDEN
 
 EXACT = {"rtol": 0, "atol": 1e-9}
 
@@ -146,3 +150,33 @@ def test_long_texts_use_the_other_lcs():
     a, b = (np.array(x, np.int32) for x in zip(*pairs, strict=True))
     want = [len(lcs.subsequence(texts[i].split(), texts[j].split())) for i, j in pairs]
     assert lcs.lengths(table, a, b).tolist() == want
+
+
+# -- our own captions, scored by the original tools: what any machine can check -------------------
+
+
+@pytest.fixture(scope="module")
+def demo_golden():
+    return json.loads((GOLDEN / "classic/demo.json").read_text())
+
+
+def test_the_demo_as_the_original_tools_score_it(demo_golden):
+    captions = [row["caption"] for row in demo_golden["rows"]]
+    references = [row["references"] for row in demo_golden["rows"]]
+    assert len(captions) == 210
+    assert [" ".join(ptb.tokenize(c)) for c in captions] == demo_golden["tokens"]["captions"]
+    table = captious.score(
+        captions, references, metrics=["bleu", "rouge_l", "cider_d(by=row)"], intervals=False
+    )
+    for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider_d"):
+        np.testing.assert_allclose(table[name], demo_golden["values"][name], **EXACT)
+        assert table.corpus[name] == pytest.approx(demo_golden["corpus"][name], abs=1e-9)
+
+
+def test_meteor_of_the_demo_as_the_jar_scores_it(demo_golden):
+    pytest.importorskip("pycocoevalcap", reason="METEOR's tables come with the extra [meteor]")
+    captions = [row["caption"] for row in demo_golden["rows"]]
+    references = [row["references"] for row in demo_golden["rows"]]
+    table = captious.score(captions, references, metrics="meteor", intervals=False)
+    np.testing.assert_allclose(table["meteor"], demo_golden["values"]["meteor"], **EXACT)
+    assert table.corpus["meteor"] == pytest.approx(demo_golden["corpus"]["meteor"], abs=1e-9)

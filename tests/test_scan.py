@@ -260,7 +260,7 @@ def test_training_in_the_other_direction_runs(tmp_path):
 
 
 def test_soft_tiger_agrees_with_the_formula():
-    from captious.metrics._grounding import weight_distribution_similarity
+    from captious.metrics._looking.grounding import weight_distribution_similarity
 
     draw = np.random.default_rng(0)
     reference, candidate = draw.normal(size=(2, 5)), draw.normal(size=(2, 3, 5))

@@ -78,3 +78,18 @@ def test_text_form_leaves_defaults_out():
     assert registry.text_form(registry.create("cider_d(sigma=6.0, df='coco-val')")) == (
         "cider_d(df='coco-val')"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("bertscore(encoder=mpnet)", "bertscore(model='mpnet')"),
+        ("spice(parser=sm)", "spice(model='sm')"),
+        ("wmd(stop=none)", "wmd(stop_words='none')"),
+        ("vilbertscore(weights=x, layer=1)", "vilbertscore(model='x', layer=1)"),
+    ],
+)
+def test_old_names_of_parameters_are_understood(old, new, caplog):
+    with caplog.at_level("INFO", logger="captious"):
+        assert registry.text_form(registry.create(old)) == new
+    assert "is called" in caplog.text

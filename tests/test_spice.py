@@ -19,6 +19,7 @@ from captious.errors import MissingAsset, MissingExtra
 from captious.metrics.cider import CiderD
 from captious.metrics.spice import Spice, reader
 from captious.metrics.spider import Spider
+from captious.report.pictures import draw
 from captious.text import scene_parser
 from captious.text._scene_lemmas import Lemmas
 from captious.text._scene_rules import Parse, Scene, scene
@@ -244,7 +245,7 @@ def test_explanation_lists_and_draws_what_matched():
     sample = Sample("1", "a brown dog on a beach with <b>", ("a dog runs on the beach",))
     told = Spice().explain(sample, None)
     assert "caption, matched: dog, beach" in told.text
-    drawing = ET.fromstring(told.svg)
+    drawing = ET.fromstring(draw(told))
     assert drawing.tag.endswith("svg")
     listed = {tuple(t["tuple"]): t["matched"] for t in told.data["caption"]}
     assert listed["dog",] is True

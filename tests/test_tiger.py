@@ -10,12 +10,13 @@ import pytest
 
 from captious.errors import InputError, UsageError
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions
-from captious.metrics._grounding import (
+from captious.metrics._looking.grounding import (
     region_rank_similarity,
     weight_distribution_parts,
     weight_distribution_similarity,
 )
 from captious.metrics.tiger import Tiger
+from captious.report.pictures import draw
 from captious.types import CaptionSet, Sample
 from seeing import Seeing
 
@@ -197,10 +198,10 @@ def test_explanation_in_words_data_and_pictures(released, tmp_path):
     told = metric.but(regions=tmp_path / "store").explain(samples[0], None)
     assert f"TIGEr {told.data['tiger']:.4f}" in told.text
     assert told.data["tiger"] == pytest.approx(wanted[0]["tiger"], abs=3e-3)
-    assert told.svg.startswith("<svg")
+    assert draw(told).startswith("<svg")
     for one in told.data["regions"]:
-        assert f">{one['region']}: {one['candidate']:+.2f}<" in told.svg
-        assert f">{one['region']}: {one['reference']:+.2f}<" in told.svg
+        assert f">{one['region']}: {one['candidate']:+.2f}<" in draw(told)
+        assert f">{one['region']}: {one['reference']:+.2f}<" in draw(told)
     weights = np.array(told.data["attention"])
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-3)
     assert weights.shape == (9, len(told.data["words"]))

@@ -613,7 +613,7 @@ def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
     assert "toy features" in (folder / "config.json").read_text()
     assert "images: 8" in card
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
-    metric = Vilbertscore(weights=str(folder), regions=str(store))
+    metric = Vilbertscore(model=str(folder), regions=str(store))
     given = CaptionSet.build(["a dog here"], [["one dog", "a cat"]], images=["0.jpg"])
     metric.prepare(given)
     assert np.isfinite(metric.stats(given, None).rows).all()

@@ -36,7 +36,7 @@ def with_head(folder: Path) -> Path:
 @pytest.fixture(params=["interleaved_layers", "multitask_2conect", "pretrained_2conect"])
 def metric(request, tmp_path):
     folder = with_head(as_folder(request.param, tmp_path / "m"))
-    return Seeing(VilbertMatch(weights=str(folder)), stored(tmp_path / "r"))
+    return Seeing(VilbertMatch(model=str(folder)), stored(tmp_path / "r"))
 
 
 def rows_of(texts, images) -> CaptionSet:
@@ -49,9 +49,9 @@ def test_equals_the_whole_forward_and_the_head(metric):
     given = rows_of(texts, images)
     metric.prepare(given)
     found = metric.stats(given, None).rows[:, 0]
-    model, _ = load_vilbert(metric.weights)
-    head = matching_head(Path(metric.weights))
-    vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
+    model, _ = load_vilbert(metric.model)
+    head = matching_head(Path(metric.model))
+    vocabulary = (Path(metric.model) / "vocab.txt").read_text().split()
     store = metric._score.store(metric.evidence)
     for image, text, value in zip(images, texts, found, strict=True):
         seen = as_regions(image, store[image], store.dim, boxes=True, whole=True)
@@ -83,7 +83,7 @@ def test_explain_leaves_out_each_word(metric):
 
 
 def test_weights_without_the_head_are_refused(metric, tmp_path):
-    plain = metric.but(weights=str(as_folder("pretrained_2conect", tmp_path / "plain")))
+    plain = metric.but(model=str(as_folder("pretrained_2conect", tmp_path / "plain")))
     with pytest.raises(InputError, match="no matching head"):
         plain.prepare(rows_of(["w5"], ["a.jpg"]))
 

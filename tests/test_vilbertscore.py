@@ -16,12 +16,13 @@ from safetensors.numpy import load_file  # noqa: E402
 
 from captious.errors import InputError, UsageError  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
+from captious.metrics._matching.token_blocks import Block  # noqa: E402
 from captious.metrics.bertscore import score_pairs  # noqa: E402
-from captious.metrics.token_blocks import Block  # noqa: E402
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
 from captious.models import image_text  # noqa: E402
 from captious.models.image_text import Regions, Text  # noqa: E402
 from captious.models.vilbert_load import load_vilbert  # noqa: E402
+from captious.report.pictures import draw  # noqa: E402
 from captious.types import CaptionSet, Sample  # noqa: E402
 from seeing import Seeing  # noqa: E402
 from test_vilbert import CASES, GOLDEN, as_folder, saved  # noqa: E402
@@ -31,7 +32,7 @@ from test_vilbert import CASES, GOLDEN, as_folder, saved  # noqa: E402
 @pytest.mark.parametrize("case", CASES)
 def test_scores_of_the_released_scorer(case, profile, tmp_path):
     wanted = json.loads((GOLDEN / f"{case}.scores.json").read_text())
-    metric = Vilbertscore(weights=str(as_folder(case, tmp_path / "m")), profile=profile)
+    metric = Vilbertscore(model=str(as_folder(case, tmp_path / "m")), profile=profile)
     if profile == "release" and "released_code" not in wanted:
         with pytest.raises(UsageError, match="the released program fails on it"):
             metric.encoder()
@@ -93,14 +94,14 @@ def samples() -> CaptionSet:
 
 @pytest.fixture(params=["interleaved_layers", "multitask_2conect", "pretrained_2conect"])
 def metric(request, tmp_path):
-    model = Vilbertscore(weights=str(as_folder(request.param, tmp_path / "m")))
+    model = Vilbertscore(model=str(as_folder(request.param, tmp_path / "m")))
     return Seeing(model, stored(tmp_path / "r"))
 
 
 def plain(metric: Vilbertscore, one: Sample) -> np.ndarray:
     """The score written down once more: one forward per text, loops over words."""
-    model, _ = load_vilbert(metric.weights)
-    vocabulary = (Path(metric.weights) / "vocab.txt").read_text().split()
+    model, _ = load_vilbert(metric.model)
+    vocabulary = (Path(metric.model) / "vocab.txt").read_text().split()
     here = metric.store(metric.evidence)[one.image]
     features = np.concatenate([here.features.mean(0, dtype=np.float32)[None], here.features])
     wide, high = here.width, here.height
@@ -215,12 +216,12 @@ def test_release_counts_the_task_token_and_floors_at_padding():
 
 
 def test_absent_weights_and_text_encoders_are_named(tmp_path):
-    absent = Vilbertscore(weights="/nowhere/multi_task_model.bin").missing()
+    absent = Vilbertscore(model="/nowhere/multi_task_model.bin").missing()
     assert "no weights at" in str(absent[0])
-    official = Vilbertscore(weights="vilbert-multitask").missing()
+    official = Vilbertscore(model="vilbert-multitask").missing()
     assert "link is dead" in str(official[0])
     (tmp_path / "config.json").write_text('{"text_from": "someone/absent-encoder"}')
-    part = Vilbertscore(weights=str(tmp_path)).missing()
+    part = Vilbertscore(model=str(tmp_path)).missing()
     assert "someone/absent-encoder" in str(part[0])
 
 
@@ -305,7 +306,7 @@ def test_signature_names_everything_the_number_depends_on(metric):
     text = metric.signature("3", None, metric.evidence)
     assert "|regions:made up|" in text
     assert "|regions:blank|" in metric.but(blind=True).signature("3", None, metric.evidence)
-    assert str(Path(metric.weights).parent) not in text
+    assert str(Path(metric.model).parent) not in text
 
 
 def test_blind_sees_no_image(metric):
@@ -349,12 +350,12 @@ def test_explanation_with_and_without_the_image(metric):
             : len(top)
         ].tolist()
         assert f"{word:<14} looks at region {top[0][0]} {top[0][1]:.2f}" in told.text
-    assert f"({data['whole'][0]:.2f} whole)" in told.svg
-    assert told.svg.startswith("<svg")
-    assert told.svg.count("<svg") == told.svg.count("</svg>") == 3
+    assert f"({data['whole'][0]:.2f} whole)" in draw(told)
+    assert draw(told).startswith("<svg")
+    assert draw(told).count("<svg") == draw(told).count("</svg>") == 4
     with pytest.raises(InputError, match="names no image"):
         metric.explain(replace(one, image=None), None)
-    assert metric.explain(replace(one, caption=""), None).svg is None
+    assert draw(metric.explain(replace(one, caption=""), None)) is None
 
 
 @pytest.mark.parametrize("kind", ["lxmert", "visual_bert", "vilt"])
@@ -374,7 +375,7 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     else:
         sets = {name: regions(n, n, dim=12) for n, name in enumerate(REFERENCES, 3)}
         store = str(save_regions(MemoryRegions(sets, "made up"), tmp_path / "r").path)
-    metric = Seeing(Vilbertscore(weights=str(folder), length=20), store)
+    metric = Seeing(Vilbertscore(model=str(folder), length=20), store)
     assert metric.missing() == []
     metric.prepare(given)
     rows = metric.stats(given, None).rows
@@ -382,7 +383,25 @@ def test_other_models_through_the_same_metric(kind, tmp_path):
     single = np.concatenate([metric.stats(given[n : n + 1], None).rows for n in range(6)])
     np.testing.assert_allclose(single, rows, atol=1e-5)
     assert metric.signature_parts(None)["model"] == kind
-    assert metric.explain(given[0], None).svg
+    assert draw(metric.explain(given[0], None))
     if kind == "vilt":
         with pytest.raises(InputError, match="no such photograph"):
             metric.prepare(samples())
+
+
+def test_precision_is_a_parameter_and_not_the_devices(metric, monkeypatch):
+    """A CUDA machine computes in float32 as well, unless it is asked for half precision."""
+    from captious import settings
+
+    assert metric.encoder().dtype == "float32"
+    assert "|dtype:float32|" in f"{metric.signature('1', None, metric.evidence)}|"
+    half = metric.but(dtype="bfloat16")
+    assert half.encoder().dtype == "bfloat16"
+    assert "|dtype:bfloat16|" in f"{half.signature('1', None, metric.evidence)}|"
+    near = half.stats(samples(), None).rows - metric.stats(samples(), None).rows
+    assert 0 < np.abs(near).max() < 0.05
+    with pytest.raises(UsageError, match="dtype is one of"):
+        metric.but(dtype="int4").encoder()
+    monkeypatch.setattr(settings, "torch_device", lambda: "meta")
+    monkeypatch.setattr(image_text, "settings", settings)
+    assert metric.encoder().dtype == "float32"

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from captious.metrics.wmd import Wmd
+from captious.report.pictures import draw
 from captious.text import transport
 from captious.types import CaptionSet, Sample
 
@@ -56,14 +57,16 @@ def _scores(metric, caption, references):
 
 
 def test_worked_example(square):
-    metric = Wmd(vectors=square, unit=False, stop="none")
+    metric = Wmd(vectors=square, unit=False, stop_words="none")
     stats = _scores(metric, "dog runs", ["dog sleeps", "far"])
     # half of the mass walks from runs to sleeps; to `far` both halves walk 5 and sqrt(26)
     near, away = 0.5, (5 + 26**0.5) / 2
     np.testing.assert_allclose(
         stats.rows[0], [np.exp(-near), np.exp(-away), (np.exp(-near) + np.exp(-away)) / 2]
     )
-    squared = _scores(Wmd(vectors=square, unit=False, stop="none", power=2.0), "dog", ["sleeps"])
+    squared = _scores(
+        Wmd(vectors=square, unit=False, stop_words="none", power=2.0), "dog", ["sleeps"]
+    )
     assert squared.rows[0, 0] == pytest.approx(np.exp(-2.0))
 
 
@@ -85,20 +88,20 @@ def test_defined_values(square):
 
 
 def test_counts_weigh(square):
-    metric = Wmd(vectors=square, unit=False, stop="none")
+    metric = Wmd(vectors=square, unit=False, stop_words="none")
     score = _scores(metric, "dog dog dog cat", ["dog"]).rows[0, 0]
     assert score == pytest.approx(np.exp(-0.25))
 
 
 def test_explanation_shows_the_plan(square):
-    metric = Wmd(vectors=square, unit=False, stop="none")
+    metric = Wmd(vectors=square, unit=False, stop_words="none")
     told = metric.explain(Sample("1", "dog runs", ("far", "dog sleeps")), None)
     assert told.data["reference"] == "dog sleeps"
     assert {"from": "runs", "to": "sleeps", "mass": 0.5, "cost": 1.0} in told.data["flows"]
     assert told.data["distance"] == pytest.approx(0.5)
     assert "runs -> sleeps" in told.text
-    assert told.svg is not None
-    assert told.svg.count("<path") == len(told.data["flows"])
+    assert draw(told) is not None
+    assert draw(told).count("<path") == len(told.data["flows"])
     assert "no reference" in metric.explain(Sample("1", "dog"), None).text
 
 
@@ -112,7 +115,7 @@ def test_same_as_the_plain_loop(shared, cache):
     rows = table.to_pylist()
     from captious.text.vectors import open_vectors
 
-    vectors, metric = open_vectors(), Wmd(stop="none")
+    vectors, metric = open_vectors(), Wmd(stop_words="none")
     found = metric.stats(
         CaptionSet.build([r["cand"] for r in rows], [r["refs"] for r in rows]), None
     ).rows

@@ -167,9 +167,12 @@ def load(data: bytes, where: object) -> Any:
     """
     with reading(where, "a pickle of plain arrays"):
         try:
-            found = _Unpickler(data, "ASCII", where).load()
-        except UnicodeDecodeError:  # byte strings of Python 2
-            found = _Unpickler(data, "latin1", where).load()
+            try:
+                found = _Unpickler(data, "ASCII", where).load()
+            except UnicodeDecodeError:  # byte strings of Python 2
+                found = _Unpickler(data, "latin1", where).load()
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise pickle.UnpicklingError("damaged: its steps do not fit each other") from error
         return _Values().of(found)
 
 

@@ -96,7 +96,7 @@ def regular(path: str | os.PathLike[str]) -> int:
     return facts.st_size
 
 
-def opened(path: str | os.PathLike[str]) -> IO[bytes]:
+def opened(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading bytes."""
     regular(path)
     try:
@@ -233,9 +233,24 @@ def read_parquet(path: Path | str, columns: list[str] | None = None) -> pa.Table
                 schema = pa.schema([schema.field(name) for name in columns], schema.metadata)
             batches = []
             for batch in file.iter_batches(_BATCH, columns=columns, use_threads=False):
+                batch = _written_out(batch)
                 budget.spend(batch.nbytes)
                 batches.append(batch)
-        return pa.Table.from_batches(batches, schema=schema)
+        return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
+
+
+def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Replace columns that name each value once by the values, which is what they will cost."""
+    import pyarrow as pa
+
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if "dictionary" in str(column.type):
+            raise InputError("dictionaries inside of lists are not read; write plain values")
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names, metadata=batch.schema.metadata)
 
 
 def to_lists(table: pa.Table, path: object) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import typing
 from collections.abc import Iterable
 from dataclasses import fields
@@ -16,6 +17,7 @@ from captious.metrics.base import Metric
 from captious.spec import MetricSpec
 
 GROUP = "captious.metrics"
+log = logging.getLogger("captious")
 
 
 @lru_cache(maxsize=1)
@@ -113,7 +115,10 @@ def _checked(cls: type[Metric], spec: MetricSpec) -> dict[str, typing.Any]:
     hints = typing.get_type_hints(cls)
     allowed = {f.name: hints[f.name] for f in fields(cls)}
     out = {}
-    for key, value in spec.parameters:
+    for written, value in spec.parameters:
+        key = cls.renamed.get(written, written)
+        if key != written:
+            log.info("%s: the parameter %s is called %s now", cls.name, written, key)
         if key not in allowed:
             has = ", ".join(allowed) or "none"
             raise UsageError(

@@ -7,7 +7,7 @@ or refused with an error of captious (``refused``); anything else is a defect:
 
     raw      an exception that is not a CaptiousError
     crash    the process died (SIGSEGV, SIGBUS, abort)
-    hang     nothing for ten seconds
+    hang     ten seconds of processor time for one input, or a minute of waiting
     memory   the process was short of memory
 
 Inputs that fail are written to a folder, made smaller where that keeps the failure.
@@ -131,8 +131,9 @@ def serve(seed: int, home: Path) -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     work = Path(tempfile.mkdtemp(dir=home)) / "w"
-    for name in child.readers:
-        child.seeds(name)
+    for name in child.readers:  # what is imported or compiled on first use is no hang
+        child.make(name, 0, work)
+        child.read(name, work)
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
@@ -176,10 +177,22 @@ class Worker:
         self.since = time.monotonic()
         self.ready = False
 
+    def spent(self) -> float:
+        """Processor seconds of the child so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def hangs(self) -> bool:
+        """Whether its input took too long: in processor time, or in time where it only waits."""
+        waited = time.monotonic() - self.since
+        if self.busy is None or waited < HANG:
+            return False
+        return waited > 6 * HANG or self.spent() - self.before > HANG
+
     def give(self, name: str, number: int) -> None:
         self.process.stdin.write(f"{name} {number}\n")
         self.process.stdin.flush()
-        self.busy, self.since = (name, number), time.monotonic()
+        self.busy, self.since, self.before = (name, number), time.monotonic(), self.spent()
 
     def stop(self) -> None:
         self.process.kill()
@@ -246,8 +259,8 @@ def run(inputs: int, seconds: float, seed: int, out: Path, workers: int = 2) -> 
                         _keep(worker, "crash")
                         worker.stop()
                         worker.start()
-                elif worker.busy and time.monotonic() - worker.since > HANG:
-                    note(*worker.busy, "hang", f"more than {HANG:g} s")
+                elif worker.hangs():
+                    note(*worker.busy, "hang", f"more than {HANG:g} s of processor time")
                     _keep(worker, "hang")
                     worker.stop()
                     worker.start()
@@ -255,7 +268,7 @@ def run(inputs: int, seconds: float, seed: int, out: Path, workers: int = 2) -> 
         for worker in team:
             worker.stop()
         if any((home / "failures").iterdir()):
-            shutil.copytree(home / "failures", out)
+            shutil.copytree(home / "failures", out, symlinks=True, ignore=_special)
         shutil.rmtree(home, ignore_errors=True)
     total = sum(counts.values(), Counter())
     return {

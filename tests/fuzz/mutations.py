@@ -151,10 +151,10 @@ def odd_file(path: Path, draw: random.Random) -> str:
 
 
 def _bomb() -> bytes:
-    """Half a gigabyte of zeros in half a megabyte."""
+    """More zeros than are allowed, in a small file."""
     out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9, mtime=0) as file:
-        for _ in range(512):
+    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=6, mtime=0) as file:
+        for _ in range(280):
             file.write(bytes(1 << 20))
     return out.getvalue()
 

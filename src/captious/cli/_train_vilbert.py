@@ -90,5 +90,5 @@ def run(args: argparse.Namespace) -> int:
     folder = train(
         sources, config, options, args.output, text, report, args.start, looking, FUNCTION_WORDS
     )
-    _options.remark(f"wrote {folder}; use it as vilbertscore(weights='{folder}')")
+    _options.remark(f"wrote {folder}; use it as vilbertscore(model='{folder}')")
     return 0

@@ -39,7 +39,7 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute and print one line per layer."""
-    from captious.metrics import encoder_baselines
+    from captious.metrics._matching import encoder_baselines
     from captious.models import piece_idf, text_encoder
     from captious.models.encoder_defaults import defaults
 
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
             f"{row.layer}\t{row.p:.4f}\t{row.r:.4f}\t{row.f:.4f}\t{row.r_sd:.4f}\t{row.r:.2f}{mark}\n"
         )
     last = rows[-1].layer if known is None else known.tbr_layer
-    line = f"bert_tbr(encoder='{args.model}', layer={last}, threshold={rows[last].r:.2f})"
+    line = f"bert_tbr(model='{args.model}', layer={last}, threshold={rows[last].r:.2f})"
     _options.remark(f"for example {line}")
     if args.out is not None:
-        _options.remark(f"bertscore(encoder='{args.model}', baseline='{args.out}')")
+        _options.remark(f"bertscore(model='{args.model}', baseline='{args.out}')")
     if args.idf is not None:
         _options.remark(f"bert_tbr(idf='{args.idf}') uses the frozen weights")
     return 0

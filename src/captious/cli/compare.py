@@ -9,10 +9,10 @@ from typing import Any
 
 from captious.cli import _options
 from captious.cli.score import add_scoring
-from captious.engine.compare import compare
+from captious.engine.compare import Comparison, compare
 from captious.engine.job import score
 from captious.engine.table import ScoreTable, join
-from captious.errors import UsageError
+from captious.errors import UsageError, did_you_mean
 from captious.io import files
 from captious.io.tables import is_stored
 from captious.statistics.bootstrap import RESAMPLES
@@ -44,6 +44,12 @@ def add_parser(subs: Any) -> None:
         default="holm",
         help="for the number of comparisons (default: holm)",
     )
+    parser.add_argument(
+        "--fail-if-worse",
+        metavar="LIST",
+        help="exit with 1 if a system is significantly worse than the baseline in one of these "
+        "columns, e.g. cider_d,captious_ref: a gate for continuous integration",
+    )
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -54,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--trials must be at least 1")
     with _options.active(args):
         table = _table(args)
+        gate = _gate(args, table)
         result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
     text = result.render(args.format)
     if args.output is None:
@@ -61,7 +68,37 @@ def run(args: argparse.Namespace) -> int:
     else:
         with files.replacing(args.output) as file:
             file.write(text)
-    return 0
+    worse = _worse(result, gate)
+    for line in worse:
+        _options.remark(line)
+    return 1 if worse else 0
+
+
+def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
+    """Return the columns that must not get worse.
+
+    Raises:
+        UsageError: the table has no such column.
+    """
+    named = [name.strip() for name in (args.fail_if_worse or "").split(",") if name.strip()]
+    for name in named:
+        if name not in table.values:
+            raise UsageError(
+                f"--fail-if-worse: the table has no column {name!r}."
+                f"{did_you_mean(name, table.values)} It has: {', '.join(table.values)}."
+            )
+    return named
+
+
+def _worse(result: Comparison, columns: list[str]) -> list[str]:
+    """Say where a system is significantly worse than the baseline."""
+    base = result.systems[0]
+    return [
+        f"{d.b} is significantly worse than {base} in {d.column}: {d.difference:+.4f} "
+        f"(p {d.corrected:.4f} after {result.correction} correction)"
+        for d in result.differences
+        if d.a == base and d.column in columns and d.b in result.beats(d.column, base)
+    ]
 
 
 def _table(args: argparse.Namespace) -> ScoreTable:

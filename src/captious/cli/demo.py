@@ -16,11 +16,25 @@ from captious.engine.evidence import detector_lacks
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob, score
 from captious.engine.table import ScoreTable
-from captious.errors import CaptiousError, UsageError
+from captious.errors import CaptiousError, MissingExtra, UsageError
 from captious.io import tables
 from captious.metrics.base import Metric, Need
+from captious.report import page
+from captious.report.contents import main_columns
 from captious.statistics.bootstrap import RESAMPLES
 from captious.types import CaptionSet
+
+_EIGHT = (
+    "bleu_4", "meteor", "cider_d", "spice", "bertscore_f", "tiger", "vifidel", "captious_ref",
+)  # fmt: skip
+"""What is shown unless others are named: words, meaning, regions, objects, all together."""
+
+_SECONDS = 120.0
+_OWN_FILES = """With your own files:
+  captious score captions.json --refs references.json --images photos/ \\
+      -m bleu,meteor,cider_d,spice -o scores.parquet --report report.html
+
+The report of this demonstration:"""
 
 _TELLING = ("meteor", "spice", "cider_d", "rouge_l", "bleu")
 """Whose explanation is shown: the first of these that runs."""
@@ -48,11 +62,11 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--output", "-o", type=Path, default=Path("demo-out"), metavar="DIR",
-        help="folder for scores.json (default: %(default)s)",
+        help="folder for the report and the scores (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--metrics", "-m", default=None, metavar="LIST",
-        help="only these metrics (default: all that can run)",
+        help="only these metrics (default: eight that tell most; 'all' for all that can run)",
     )  # fmt: skip
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
     _options.running(parser)
@@ -77,18 +91,28 @@ def run(args: argparse.Namespace) -> int:
         )
         table = score(job)
         told = _explained(choice.metrics, table.samples)
-    sys.stdout.write(f"{_corpus(table)}\n\n{told}")
-    written = args.output / "scores.json"
-    args.output.mkdir(parents=True, exist_ok=True)
-    tables.save(table, written)
-    if not args.quiet:
-        _options.remark(f"wrote {written}: every caption's scores, and the signatures")
+        args.output.mkdir(parents=True, exist_ok=True)
+        tables.save(table, args.output / "scores.json")
+        reported = _report(table, args.output / "report.html")
+    shown = main_columns(table) if args.metrics is None else set(table.values)
+    sys.stdout.write(f"{_corpus(table, shown)}\n\n{told}\n{_OWN_FILES}\n{reported}\n")
     return 0
 
 
+def _report(table: ScoreTable, path: Path) -> str:
+    """Write the report; return its path, or why there is none."""
+    options = page.Options(title="captious demo", seconds=_SECONDS)
+    try:
+        page.write(table, path, options)
+    except MissingExtra as err:
+        return " ".join(str(err).split())
+    return str(path.resolve())
+
+
 def choose(wanted: str | None = None) -> Choice:
-    """Sort the wanted metrics (None = all that are registered) into those that can run and not."""
-    names = wanted if wanted is not None else ",".join(registry.names())
+    """Sort the wanted metrics (None = the usual eight) into those that can run and not."""
+    usual = registry.names() if wanted == "all" else _EIGHT
+    names = ",".join(usual) if wanted in (None, "all") else wanted
     runs, skipped = [], {}
     made = [metric for metric, _ in registry.create_many(names)]
     blind = detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []
@@ -103,17 +127,19 @@ def choose(wanted: str | None = None) -> Choice:
     return Choice(runs, skipped)
 
 
-def _corpus(table: ScoreTable) -> str:
+def _corpus(table: ScoreTable, shown: set[str]) -> str:
     """Return the corpus values, metrics by systems, and what could not be scored."""
     systems = list(table.corpora)
     cells = [["metric", *systems]]
     for name in table.values:
+        if name not in shown:
+            continue
         values = [table.corpora[s][name] for s in systems]
         cells.append([name, *(tables.with_interval(v, "text") for v in values)])
     head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"
-    unscored = Counter((u.column, u.reason) for u in table.unscored)
+    unscored = Counter((u.column, u.reason) for u in table.unscored if u.column in shown)
     said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
     return "\n".join([tables.grid(cells, "text"), "", head, *said])
 

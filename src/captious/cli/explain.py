@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,18 @@ from captious.engine.job import ScoringJob
 from captious.errors import InputError, UsageError
 from captious.io import files
 from captious.metrics.base import Metric
-from captious.types import CaptionSet
+from captious.types import CaptionSet, Explanation
+
+_ENDINGS = (".svg", ".png", ".html")
+
+
+@dataclass(frozen=True)
+class Told:
+    """One explanation, with the caption and the metric that it is of."""
+
+    caption: str
+    metric: str
+    explanation: Explanation
 
 
 def add_parser(subs: Any) -> None:
@@ -25,7 +37,7 @@ def add_parser(subs: Any) -> None:
         help="say why one caption got its score",
         description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
         "captious explain caps.json --refs refs.json --id 42 -m meteor; "
-        "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor -o why.png",
+        "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor,bleu -o why.html",
     )
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
@@ -51,63 +63,97 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--regions", type=Path, metavar="STORE")
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--metric", "-m", default="bleu", help="which metric (default: bleu)")
+    parser.add_argument(
+        "--metric", "-m", "--metrics", default="bleu", metavar="LIST",
+        help="which metric, or several with commas between (default: bleu)",
+    )  # fmt: skip
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.add_argument(
         "--output", "-o", "--svg", dest="output", type=Path, metavar="FILE",
-        help="write the picture here (.svg or .png)",
+        help="write the picture here (.svg, .png), or a page of words and pictures (.html)",
     )  # fmt: skip
     _options.running(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain one caption."""
-    if args.output is not None and args.output.suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"{args.output}: pictures are written as .svg or .png")
-    metric = registry.create(args.metric)
+    """Explain one caption, or several of one image, by one metric or several."""
+    if args.output is not None and args.output.suffix.lower() not in _ENDINGS:
+        raise UsageError(f"{args.output}: explanations are written as {' or '.join(_ENDINGS)}")
+    metrics = [metric for metric, _ in registry.create_many(args.metric)]
     with _options.active(args):
-        job = _job(args, metric)
+        job = _job(args, metrics)
         job.check()
         samples = job.read(_options.say(args))
-        found = [explain(samples, metric, row) for row in _rows(args, samples)]
+        rows = _rows(args, samples)
+        found = [
+            Told(samples[row].caption, metric.name, explain(samples, metric, row))
+            for metric in metrics
+            for row in rows
+        ]
     if args.output is not None:
-        from captious.report.side_by_side import joined
-
-        drawn = [one.svg for one in found if one.svg is not None]
-        if len(drawn) < len(found):
-            raise UsageError(f"{metric.name} explains this caption in words only, not as a picture")
-        if args.output.suffix.lower() == ".png":
-            from captious.report.raster import save_png
-
-            save_png(joined(drawn), args.output)
-        else:
-            with files.replacing(args.output) as file:
-                file.write(joined(drawn))
+        _write(args.output, found, len(rows))
         _options.remark(f"wrote {args.output}")
     if args.format == "json":
-        told = found[0].data if len(found) == 1 else [one.data for one in found]
-        sys.stdout.write(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    elif len(found) == 1:
-        sys.stdout.write(found[0].text + "\n")
-    else:
-        parts = zip(args.caption, found, strict=True)
-        sys.stdout.write("\n\n".join(f"{text}\n{one.text}" for text, one in parts) + "\n")
+        told: list[Any] = [one.explanation.data for one in found]
+        if len(metrics) > 1:
+            told = [
+                {"metric": one.metric, "caption": one.caption, **one.explanation.data}
+                for one in found
+            ]
+        whole = told[0] if len(told) == 1 else told
+        sys.stdout.write(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        return 0
+    parts = []
+    for one in found:
+        head = f"{one.caption}\n" if len(rows) > 1 else ""
+        head = f"-- {one.metric} --\n{head}" if len(metrics) > 1 else head
+        parts.append(head + one.explanation.text.rstrip())
+    sys.stdout.write("\n\n".join(parts) + "\n")
     return 0
 
 
-def _job(args: argparse.Namespace, metric: Metric) -> ScoringJob:
+def _write(path: Path, found: list[Told], across: int) -> None:
+    """Write pictures: captions side by side, metrics one below the other; or a page of all."""
+    from captious.report.pictures import draw
+    from captious.report.pictures.side_by_side import joined, stacked
+
+    if path.suffix.lower() == ".html":
+        from captious.report.why import page
+
+        with files.replacing(path) as file:
+            file.write(page([(one.metric, one.caption, one.explanation) for one in found]))
+        return
+    drawn = [draw(one.explanation) for one in found]
+    silent = next((one for one, svg in zip(found, drawn, strict=True) if svg is None), None)
+    if silent is not None:
+        raise UsageError(
+            f"{silent.metric} explains this caption in words only, not as a picture; "
+            "an .html page holds words too"
+        )
+    known = [svg for svg in drawn if svg is not None]
+    lines = [joined(known[k : k + across]) for k in range(0, len(known), across)]
+    if path.suffix.lower() == ".png":
+        from captious.report.raster import save_png
+
+        save_png(stacked(lines), path)
+    else:
+        with files.replacing(path) as file:
+            file.write(stacked(lines))
+
+
+def _job(args: argparse.Namespace, metrics: list[Metric]) -> ScoringJob:
     """Return the job that holds the captions to explain."""
     if args.caption is None:
         if not args.captions or args.id is None:
             raise UsageError("name a caption file and --id, or give --caption TEXT")
-        return _options.job(args, (metric,))
+        return _options.job(args, tuple(metrics))
     if args.captions:
         raise UsageError("give a caption file with --id, or --caption TEXT, not both")
     count = len(args.caption)
     return _options.job(
         args,
-        (metric,),
+        tuple(metrics),
         captions=list(args.caption),
         references=[args.reference] * count,
         images=None if args.image is None else [args.image] * count,

@@ -12,6 +12,7 @@ from captious.engine.job import score
 from captious.engine.plan import DEFAULT
 from captious.errors import UsageError
 from captious.io import tables
+from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
 
 
@@ -31,6 +32,12 @@ def add_parser(subs: Any) -> None:
         type=Path,
         metavar="FILE",
         help="write here; the ending tells the format; a killed run resumes",
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="also write a report (.html): tables, gallery and explanations in one page",
     )
     parser.add_argument(
         "--format",
@@ -67,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     rows = None if args.rows == "all" else _number(args.rows)
     if args.output is not None:
         tables.check_output(args.output, args.format)
+    if args.report is not None:
+        page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
     with _options.active(args):
@@ -77,6 +86,12 @@ def run(args: argparse.Namespace) -> int:
             _options.remark(f"wrote {args.output}")
     else:
         sys.stdout.write(tables.render(table, args.format or "text", rows))
+    if args.report is not None:
+        with _options.active(args):
+            remarks = page.write(table, args.report)
+        if not args.quiet:
+            for remark in [*remarks, f"wrote {args.report}"]:
+                _options.remark(remark)
     return 0
 
 

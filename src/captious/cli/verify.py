@@ -92,7 +92,8 @@ def differences(stored: ScoreTable, fresh: ScoreTable, tolerance: float) -> list
     return out
 
 
-_RESPELT = {"tok": "tokenizer", "stop": "stop_words", "encoder": "model", "weights_of": "model"}
+_RESPELT = {"tok": "tokenizer", "stop": "stop_words", "encoder": "model"}
+"""How parts of a signature were called before."""
 
 
 def same_signature(a: str, b: str) -> bool:

@@ -120,6 +120,10 @@ def _json_lines(path: Path) -> Iterator[Found]:
 
 
 def _coco_instances(path: Path, content: dict[str, Any]) -> Iterator[Found]:
+    for part in ("categories", "images", "annotations"):
+        rows = content.get(part, [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError(f"{path}: '{part}' is not a list of objects")
     names = {c["id"]: readable(str(c["name"])) for c in content["categories"]}
     files = {i["id"]: str(i.get("file_name", i["id"])) for i in content.get("images", [])}
     seen = set()

@@ -67,22 +67,15 @@ class LmdbFile:
 
     def _meta(self, file: IO[bytes]) -> tuple[int, int]:
         """Return the size of a page and the number of the root page."""
-        found = []
-        sizes = [0]
+        found, at = [], 0
         for _ in range(2):
-            at = sizes[-1]
-            if at + _META.size > self._size:
-                break
             magic, version, page, flags, _, root, _, transaction = _META.unpack(
                 self._read(file, at, _META.size)
             )
-            if magic == _MAGIC and version == 1:
-                found.append((transaction, page, flags, root))
-                sizes.append(page)
-            if not at and not found:
-                break
-        if not found:
-            raise self._damaged("it does not begin as an LMDB file does")
+            if magic != _MAGIC or version != 1:
+                raise self._damaged("it does not begin as an LMDB file does")
+            found.append((transaction, page, flags, root))
+            at = page
         _, page, flags, root = max(found)
         if page not in (1 << n for n in range(9, 17)):
             raise self._damaged(f"pages of {page} bytes")

@@ -98,8 +98,8 @@ class Protocol:
             parts.append("no references")
         else:
             parts.append(
-                f"{self.references} references drawn per image, mean of {self.draws} "
-                f"draw{'s' * (self.draws > 1)}, seed {self.seed}"
+                f"{self.references} reference{'s' * (self.references > 1)} drawn per image, "
+                f"mean of {self.draws} draw{'s' * (self.draws > 1)}, seed {self.seed}"
             )
         if self.drop_equal != "no":
             whose = {"row": "that caption", "image": "all captions of the image"}[self.drop_equal]

@@ -40,7 +40,7 @@ from captious.learned import contributions, model_file
 from captious.learned.features import identity, metrics_of, needs_of
 from captious.learned.model_file import Model
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
-from captious.types import CaptionSet, Evidence, Floats, Sample
+from captious.types import CaptionSet, Contribution, Contributions, Evidence, Floats, Sample
 
 SHIPPED = "composites"
 GUARDS = ("stumbles", "distinct")  # what guarded models read besides
@@ -174,6 +174,9 @@ class _Composite(Metric):
             exact = contributions.log_odds_parts(model, raw[0])
             for row, part in zip(rows, exact, strict=True):
                 row["log_odds"] = float(part)
+        items = tuple(
+            Contribution(r["input"], r["value"], r["mean"], r["contribution"]) for r in rows
+        )
         lines = [f"{self.name} {score:.4f} = {base:.4f} (mean training caption)"]
         lines += [
             f"  {r['contribution']:+.4f}  {r['input']} = {r['value']:.4f} (mean {r['mean']:.4f})"
@@ -182,12 +185,7 @@ class _Composite(Metric):
         return Explanation(
             "\n".join(lines),
             {"score": score, "baseline": base, "contributions": rows, "model": model.sha},
-            contributions.bars(
-                f"{self.name} {score:.3f}",
-                [i.text for i in model.inputs],
-                raw[0].tolist(),
-                shares,
-            ),
+            (Contributions(f"{self.name} {score:.3f}", score, base, items),),
         )
 
 

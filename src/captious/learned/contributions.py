@@ -8,8 +8,7 @@ the contribution of a feature is its weight times its scaled distance from the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from html import escape
+from collections.abc import Callable
 from math import factorial
 
 import numpy as np
@@ -52,38 +51,3 @@ def log_odds_parts(model: Model, here: Floats) -> Floats:
     """Return what each feature adds to the log odds of a weighted sum."""
     both = model.scaling(np.stack([here, model.baseline]))
     return model.weights * (both[0] - both[1])
-
-
-_ROW, _LEFT, _HALF = 24, 170, 150
-
-
-def bars(title: str, names: Sequence[str], values: Sequence[float], parts: Floats) -> str:
-    """Draw contributions as bars left (against the caption) and right (for it) of a line."""
-    width, height = _LEFT + 2 * _HALF + 70, 60 + _ROW * len(names)
-    most = float(np.max(np.abs(parts), initial=0.0)) or 1.0
-    middle = _LEFT + _HALF
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif" font-size="11" role="img" '
-        f'aria-label="{escape(title)}">',
-        f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<text x="6" y="16" font-size="12" font-weight="bold">{escape(title)}</text>',
-        f'<line x1="{middle}" y1="26" x2="{middle}" y2="{height - 24}" stroke="#444"/>',
-    ]
-    for row, (name, value, part) in enumerate(zip(names, values, parts, strict=True)):
-        y = 30 + _ROW * row
-        long = abs(part) / most * (_HALF - 46)
-        x = middle if part >= 0 else middle - long
-        colour = "#2a7f62" if part >= 0 else "#b5483a"
-        at = middle + long + 4 if part >= 0 else middle - long - 4
-        anchor = "start" if part >= 0 else "end"
-        out += [
-            f'<text x="6" y="{y + 14}">{escape(name)} = {value:.3f}</text>',
-            f'<rect x="{x:.1f}" y="{y + 3}" width="{long:.1f}" height="14" fill="{colour}"/>',
-            f'<text x="{at:.1f}" y="{y + 14}" text-anchor="{anchor}">{part:+.3f}</text>',
-        ]
-    out.append(
-        f'<text x="6" y="{height - 8}" fill="#555">against the mean caption of the training set: '
-        "left lowers, right raises the score</text></svg>"
-    )
-    return "".join(out)

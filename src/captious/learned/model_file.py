@@ -107,6 +107,8 @@ class Model:
         """Say where the inputs at hand differ from those of training; empty if nowhere."""
         out = []
         for one, then, now in zip(self.inputs, self.identities, found, strict=True):
+            names = one.metric.renamed
+            then = {k if k in now else names.get(k, k): v for k, v in then.items()}
             for key in dict.fromkeys([*then, *now]):
                 if key not in now and then[key] == "none":
                     continue  # an option that was not used and that the metric no longer has

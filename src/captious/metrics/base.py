@@ -49,6 +49,7 @@ class Metric:
         batch: rows that it takes at once; costly metrics take fewer, so that less is lost if a
             run is killed.
         learned: whether it is a composite that was trained over other metrics.
+        renamed: old name of a parameter -> its name today; old names are still understood.
     """
 
     name: ClassVar[str] = ""
@@ -60,6 +61,7 @@ class Metric:
     without_image: ClassVar[str] = ""
     batch: ClassVar[int] = 50_000
     learned: ClassVar[bool] = False
+    renamed: ClassVar[dict[str, str]] = {}
 
     # -- what it takes ---------------------------------------------------------------------
 

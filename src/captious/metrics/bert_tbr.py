@@ -41,7 +41,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from captious.errors import CaptiousError, UsageError, did_you_mean
-from captious.metrics import matching_svg, tbr_kernel
+from captious.metrics._matching import tbr_kernel
+from captious.metrics._matching.token_blocks import Block, batches, blocks, joined, padded
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.metrics.bertscore import (
     cut_note,
@@ -51,14 +52,13 @@ from captious.metrics.bertscore import (
     missing_parts,
     no_references,
 )
-from captious.metrics.token_blocks import Block, batches, blocks, joined, padded
 from captious.models import piece_idf, text_encoder
 from captious.models.encoder_defaults import defaults
 from captious.models.piece_idf import PieceIdf
 from captious.models.text_encoder import TextEncoder
 from captious.text.stoplists import stop_words
 from captious.text.stopwords_tbr import TBR
-from captious.types import CaptionSet, Floats, Ints, Sample
+from captious.types import CaptionSet, Floats, Ints, MatchMatrix, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +105,7 @@ class BertTbr(Metric):
         parts: ``TBR``, or for the ablation ``BS`` (the recall of BERTScore with idf: every
             reference piece counts, also one whose best cosine is not positive), ``T``, ``TB``,
             ``TR``, ``TcatR``.
-        encoder: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's are
+        model: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's are
             ``bert-base-uncased`` and ``roberta-large``.
         layer: hidden state, 0 = embeddings; None = the encoder's known default.
         threshold: the cut; None = known for the encoder (0.4 BERT-base, 0.83 RoBERTa-large).
@@ -118,7 +118,7 @@ class BertTbr(Metric):
 
     profile: str = "clean"
     parts: str = "TBR"
-    encoder: str = "minilm"
+    model: str = "minilm"
     layer: int | None = None
     threshold: float | None = None
     idf: str | None = None
@@ -128,6 +128,7 @@ class BertTbr(Metric):
     dtype: str = "float32"
 
     name: ClassVar[str] = "bert_tbr"
+    renamed: ClassVar[dict[str, str]] = {"encoder": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
         Column("bert_tbr", 0.0, 1.0, "how much of all references together the caption says"),
     )
@@ -149,11 +150,11 @@ class BertTbr(Metric):
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages and an absent model."""
-        return missing_parts(self, self.encoder)
+        return missing_parts(self, self.model)
 
     def prepare(self, samples: CaptionSet) -> PieceIdf | None:
         """Count in how many documents each piece occurs."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         encoder.expect(self._layer())
         return idf_context(samples, encoder, self.idf or PROFILES[self.profile].idf)
 
@@ -163,7 +164,7 @@ class BertTbr(Metric):
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the score of each caption."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         tables, notes = self._tables(encoder, context, len(samples))
         rows = np.full((len(samples), 1), np.nan)
         cut = np.zeros(len(samples), bool)
@@ -174,7 +175,7 @@ class BertTbr(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights, the layer, the threshold, and what the idf was counted on."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         parts = {"layer": str(self._layer()), "weights": encoder.weights_sha}
         parts["threshold"] = f"{self._threshold():g}"
         parts["idf"] = context.name() if context is not None else "off"
@@ -296,27 +297,27 @@ class BertTbr(Metric):
         return _Tables(weights, _stop_table(self.stop_words, encoder)), notes
 
     def _layer(self) -> int:
-        return text_encoder.choose_layer(self.encoder, self.layer, "tbr")
+        return text_encoder.choose_layer(self.model, self.layer, "tbr")
 
     def _threshold(self) -> float:
         if self.threshold is not None:
             return self.threshold
-        known, layer = defaults(self.encoder), self._layer()
+        known, layer = defaults(self.model), self._layer()
         if known is not None and known.threshold is not None and layer == known.tbr_layer:
             return known.threshold
         if known is not None and layer in known.baselines:
             return known.baselines[layer][1]
         raise UsageError(
-            f"no threshold is known for the encoder {self.encoder!r} at layer {layer}: give "
+            f"no threshold is known for the encoder {self.model!r} at layer {layer}: give "
             f"threshold=X. The rule is the recall of random pairs, which "
-            f"`captious calibrate {self.encoder} --texts FILE` computes."
+            f"`captious calibrate {self.model} --texts FILE` computes."
         )
 
     # -- saying why ----------------------------------------------------------------------------
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the matrix between the caption and the first combined reference."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         tables, _ = self._tables(encoder, context, 1)
         one = CaptionSet.of([sample])
         score = float(self.stats(one, context).rows[0, 0])
@@ -368,12 +369,18 @@ class BertTbr(Metric):
             found = f"-> {columns[best]:<14} {matrix[k, best]:.3f}" if hit else "-> no match"
             tail = " (stop word)" if stop[k] else ""
             lines.append(f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} {found}{tail}")
-        svg = matching_svg.heat_map(
-            words, columns, matrix, f"combined reference x caption, cut at {threshold:g}",
-            weights=weights, threshold=threshold, row_stop=stop, column_stop=caption_stop,
-            notes=[f"ref {o + 1}" for o in owner],
-        )  # fmt: skip
-        return Explanation("\n".join(lines), data, svg)
+        drawn = MatchMatrix(
+            f"combined reference x caption, cut at {threshold:g}",
+            tuple(words),
+            tuple(columns),
+            tuple(map(tuple, matrix.tolist())),
+            threshold,
+            tuple(map(float, weights)),
+            tuple(stop),
+            tuple(caption_stop),
+            tuple(f"ref {o + 1}" for o in owner),
+        )
+        return Explanation("\n".join(lines), data, (drawn,))
 
 
 @dataclass(frozen=True, eq=False)

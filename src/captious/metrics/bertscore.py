@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from captious.errors import CaptiousError, MissingAsset, UsageError
-from captious.metrics import matching_svg
+from captious.metrics._matching.token_blocks import Block, batches, blocks, padded
 from captious.metrics.base import Column, Explanation, Metric, Stats
-from captious.metrics.token_blocks import Block, batches, blocks, padded
 from captious.models import piece_idf, text_encoder
 from captious.models.encoder_defaults import Baseline, defaults
 from captious.models.piece_idf import PieceIdf
 from captious.models.text_encoder import TextEncoder
 from captious.reading import json_object, reading
-from captious.types import CaptionSet, Floats, Ints, Sample
+from captious.types import CaptionSet, Floats, Ints, MatchMatrix, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +47,7 @@ class BertScore(Metric):
     """BERTScore precision, recall and F.
 
     Args:
-        encoder: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's English
+        model: ``minilm`` or ``mpnet`` (from pip), a folder, or a hub name; the paper's English
             default is ``roberta-large``.
         layer: hidden state, 0 = embeddings; None = the encoder's known default.
         idf: ``off``, ``references`` (of this run), ``all`` (captions too), or a table's path.
@@ -59,7 +58,7 @@ class BertScore(Metric):
             released program has it, whatever the signs).
     """
 
-    encoder: str = "minilm"
+    model: str = "minilm"
     layer: int | None = None
     idf: str = "off"
     pool: str = "max"
@@ -68,6 +67,7 @@ class BertScore(Metric):
     profile: str = "clean"
 
     name: ClassVar[str] = "bertscore"
+    renamed: ClassVar[dict[str, str]] = {"encoder": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
         Column("bertscore_p", -1.0, 1.0, "how much of the caption some reference says"),
         Column("bertscore_r", -1.0, 1.0, "how much of a reference the caption says"),
@@ -85,11 +85,11 @@ class BertScore(Metric):
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages and an absent model."""
-        return missing_parts(self, self.encoder)
+        return missing_parts(self, self.model)
 
     def prepare(self, samples: CaptionSet) -> PieceIdf | None:
         """Count the pieces of the references, if they are to be weighted."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         encoder.expect(self._layer())
         return idf_context(samples, encoder, self.idf)
 
@@ -99,7 +99,7 @@ class BertScore(Metric):
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return P, R, F of each caption."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         weights = idf_weights(encoder, context, "smooth")
         rows = np.full((len(samples), 3), np.nan)
         cut = np.zeros(len(samples), bool)
@@ -125,7 +125,7 @@ class BertScore(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights, the layer, and what the idf was counted on."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         parts = {"layer": str(self._layer()), "weights": encoder.weights_sha}
         if context is not None:
             parts["idf"] = context.name()
@@ -136,7 +136,7 @@ class BertScore(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the matrix of similarities with the reference of the highest F."""
-        encoder = text_encoder.load(self.encoder, self.dtype)
+        encoder = text_encoder.load(self.model, self.dtype)
         weights = idf_weights(encoder, context, "smooth")
         texts = [sample.caption, *sample.references]
         encoded = encoder.encode(texts, self._layer())
@@ -167,23 +167,29 @@ class BertScore(Metric):
             if idf[1][k] > 0:
                 j = int(np.argmax(matrix[k]))
                 lines.append(f"  {word:<14} -> {words[0][j]:<14} {matrix[k, j]:.3f}")
-        svg = matching_svg.heat_map(words[1], words[0], matrix, "cosine", weights=idf[1])
-        return Explanation("\n".join(lines), data, svg)
+        drawn = MatchMatrix(
+            "cosine",
+            tuple(words[1]),
+            tuple(words[0]),
+            tuple(map(tuple, matrix.tolist())),
+            weights=tuple(idf[1].tolist()),
+        )
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _layer(self) -> int:
-        return text_encoder.choose_layer(self.encoder, self.layer, "bertscore")
+        return text_encoder.choose_layer(self.model, self.layer, "bertscore")
 
     def _baseline(self) -> Baseline:
         if self.baseline == "off":
             return (0.0, 0.0, 0.0)
         if self.baseline != "known":
             return read_baseline(self.baseline, self._layer())
-        known = defaults(self.encoder)
+        known = defaults(self.model)
         table = known.baselines if known is not None else {}
         if self._layer() not in table:
             raise UsageError(
-                f"no baseline is known for {self.encoder!r} at layer {self._layer()}. Compute it: "
-                f"captious calibrate {self.encoder} --texts FILE --out baseline.json, "
+                f"no baseline is known for {self.model!r} at layer {self._layer()}. Compute it: "
+                f"captious calibrate {self.model} --texts FILE --out baseline.json, "
                 "then bertscore(baseline='baseline.json')"
             )
         return table[self._layer()]

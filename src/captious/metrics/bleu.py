@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import ngrams, tokenizers, tokens
 from captious.types import CaptionSet, Floats, Sample
@@ -104,7 +105,8 @@ class Bleu(Metric):
             + (f"; not: {', '.join(matched[str(n)]['unmatched'])}" if n == 1 else "")
             for n in range(1, 5)
         ]
-        return Explanation("\n".join(lines), {"scores": score, "ngrams": matched})
+        drawn = marks.against("words of the caption", caption, references)
+        return Explanation("\n".join(lines), {"scores": score, "ngrams": matched}, (drawn,))
 
 
 def _formula(rows: Floats) -> Floats:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.errors import InputError, UsageError
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import document_frequency, ngrams, tokenizers, tokens
 from captious.text.document_frequency import DocumentFrequency
@@ -146,9 +147,15 @@ class Cider(Metric):
         for title, part in (("shared, most telling first", best), ("not in any reference", lost)):
             listed = ", ".join(f"{s['ngram']} ({s['idf']:.2f})" for s in part[:8])
             lines.append(f"{title}: {listed or '-'}")
-        return Explanation(
-            "\n".join(lines), {"score": score, "orders": orders.tolist(), "ngrams": shared}
+        drawn = marks.against(
+            "words of the caption",
+            words,
+            [tokens.table(one.pool, self.tokenizer).tokens(int(r)) for r in one.reference],
+            {s["ngram"]: s["idf"] for s in shared if " " not in s["ngram"]},
+            "the number is how telling (rare) the word is",
         )
+        data = {"score": score, "orders": orders.tolist(), "ngrams": shared}
+        return Explanation("\n".join(lines), data, (drawn,))
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,15 @@ class Distinct(Metric):
     """Distinct: share of the caption's content words that are not said twice.
 
     Args:
-        stop: stop list: ``nltk``, ``sklearn``, ``none`` or a file.
+        stop_words: stop list: ``nltk``, ``sklearn``, ``none`` or a file.
         tokenizer: how captions become words.
     """
 
-    stop: str = "nltk"
+    stop_words: str = "nltk"
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "distinct"
+    renamed: ClassVar[dict[str, str]] = {"stop": "stop_words"}
     needs: ClassVar[frozenset[Need]] = frozenset()
     columns: ClassVar[tuple[Column, ...]] = (
         Column("distinct", 0.0, 1.0, "different content words over content words"),
@@ -43,7 +44,7 @@ class Distinct(Metric):
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the share per row; equal captions are read once."""
         table = tokens.table(samples.pool, self.tokenizer)
-        stop = stop_words(self.stop)
+        stop = stop_words(self.stop_words)
         unique, back = np.unique(samples.caption, return_inverse=True)
         shares = []
         for number in unique:
@@ -57,7 +58,7 @@ class Distinct(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """List the words that are said more than once."""
-        stop = stop_words(self.stop)
+        stop = stop_words(self.stop_words)
         words = [w for w in tokenizers.get(self.tokenizer)(sample.caption) if w not in stop]
         twice = {w: words.count(w) for w in dict.fromkeys(words) if words.count(w) > 1}
         score = len(set(words)) / len(words) if words else 1.0

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from captious import assets
-from captious.metrics._by_image import group_by_image
+from captious.metrics._looking.by_image import group_by_image
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features
 from captious.types import CaptionSet, Sample
@@ -113,7 +114,9 @@ class Fit(Metric):
         ]
         lines = [f"fit {values[0]:.4f}; what each word adds:"]
         lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
-        return Explanation("\n".join(lines), {"score": float(values[0]), "words": moved})
+        drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
+        data = {"score": float(values[0]), "words": moved}
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _model(self) -> FitModel:
         from captious.models.fit import load

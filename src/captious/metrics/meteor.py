@@ -40,15 +40,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from captious import errors, settings
-from captious.metrics import _meteor_align, _meteor_picture
+from captious.metrics._meteor import align as aligner
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers
-from captious.types import CaptionSet, Floats, Sample, WorkKey
+from captious.types import Alignment, CaptionSet, Floats, Link, Sample, WorkKey
 
 STAGES = ("exact", "stem", "synonym", "paraphrase")
-_WEIGHTS = _meteor_align.WEIGHTS
+_WEIGHTS = aligner.WEIGHTS
 _ALPHA, _BETA, _GAMMA, _DELTA = (
-    _meteor_align.ALPHA, _meteor_align.BETA, _meteor_align.GAMMA, _meteor_align.DELTA,
+    aligner.ALPHA, aligner.BETA, aligner.GAMMA, aligner.DELTA,
 )  # fmt: skip
 _WORTH_A_THREAD = 2000  # captions below which starting threads costs more than it gains
 
@@ -101,21 +101,19 @@ class Meteor(Metric):
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the statistics of every caption against its best reference."""
         self._check()
-        long = np.diff(self._lexicon(samples).offsets) > _meteor_align.LONGEST
+        long = np.diff(self._lexicon(samples).offsets) > aligner.LONGEST
         skip = long[samples.caption]
         skip[samples.reference_rows[long[samples.reference]]] = True
         reasons = {
-            i: f"a text of more than {_meteor_align.LONGEST:,} words"
-            if skip[i]
-            else "no references"
+            i: f"a text of more than {aligner.LONGEST:,} words" if skip[i] else "no references"
             for i in np.flatnonzero(skip | (samples.reference_counts == 0)).tolist()
         }
-        rows = np.full((len(samples), _meteor_align.STATISTICS), np.nan)
+        rows = np.full((len(samples), aligner.STATISTICS), np.nan)
         take = np.flatnonzero(~skip)
         rows[take], best, _ = self._align(samples.take(take) if skip.any() else samples, keep=0)
         for i in take[best < 0].tolist():
             reasons[i] = (
-                f"more than {_meteor_align.MOST:,} ways to match single words with its references "
+                f"more than {aligner.MOST:,} ways to match single words with its references "
                 "(the same words over and over)"
             )
         return Stats(rows, reasons)
@@ -168,7 +166,13 @@ class Meteor(Metric):
             "reference": reference,
             "matches": found,
         }
-        return Explanation(_sentence(data), data, _meteor_picture.draw(caption, reference, found))
+        links = tuple(
+            Link((other, other + other_length), (start, start + length), STAGES[stage])
+            for start, length, other, other_length, stage in matches
+        )
+        title = "METEOR alignment: caption above, reference below"
+        drawn = Alignment(title, tuple(caption), tuple(reference), links)
+        return Explanation(_sentence(data), data, (drawn,))
 
     # -- the work ----------------------------------------------------------------------------
 
@@ -184,11 +188,11 @@ class Meteor(Metric):
         return WordTables.open(self.tables), phrases
 
     def _lexicon(self, samples: CaptionSet) -> Any:
-        from captious.metrics import _meteor_words
+        from captious.metrics._meteor import words as _words
 
         return samples.pool.derived(
             WorkKey[Any]("meteor", (self,)),
-            lambda: _meteor_words.build(samples.pool, self.tokenizer, *self._tables()),
+            lambda: _words.build(samples.pool, self.tokenizer, *self._tables()),
         )
 
     def _align(self, samples: CaptionSet, keep: int) -> tuple[Floats, Any, list[Sequence[int]]]:
@@ -202,8 +206,8 @@ class Meteor(Metric):
         )
         lengths = np.diff(lexicon.offsets)
         work = int(lengths[captions[samples.reference_rows]] @ lengths[references])
-        align = _meteor_align.engine(work)
-        rows = np.full((n, _meteor_align.STATISTICS), np.nan)
+        align = aligner.engine(work)
+        rows = np.full((n, aligner.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
         kept = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import lcs, tokenizers, tokens
 from captious.types import CaptionSet, Sample
@@ -77,7 +78,8 @@ class RougeL(Metric):
             f"in order with '{' '.join(f['reference'])}': {' '.join(f['common']) or '-'}"
             for f in found
         ]
-        return Explanation("\n".join(lines), {"score": score, "references": found})
+        drawn = marks.against("words of the caption", caption, [f["reference"] for f in found])
+        return Explanation("\n".join(lines), {"score": score, "references": found}, (drawn,))
 
 
 def _share(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.metrics._by_image import ImageGroups, group_by_image
+from captious.metrics._looking.by_image import ImageGroups, group_by_image
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.tiger import IMAGES_AT_ONCE, Tiger
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, RegionAttention, Sample
 
 _FUNCTION = """
 <start> <end> . , ; : ! ? ' " ` `` '' - a an the this that these those some any each every of on in
@@ -121,4 +121,26 @@ class Scan(Metric):
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show which regions the words look at."""
         own = replace(sample, references=(sample.caption,))
-        return self._tiger.explain(own, context)
+        told = self._tiger.explain(own, context)
+        score = float(self.stats(CaptionSet.of([sample]), context).rows[0, 0])
+        lines = [f"scan {score:.4f}: how well words and regions go together"]
+        lines += [_one_side(line) for line in told.text.splitlines()[1:]]
+        data = {k: v for k, v in told.data.items() if k not in ("tiger", "rrs", "wds")}
+        parts = tuple(
+            replace(
+                part,
+                title="what each word of the caption looks at",
+                references=(),
+                reference_texts=(),
+                scores=(("scan", score),),
+            )
+            for part in told.parts
+            if isinstance(part, RegionAttention)
+        )
+        return Explanation("\n".join(lines), {"score": score, **data}, parts)
+
+
+def _one_side(line: str) -> str:
+    """Leave out what is said of the references: the caption stands alone here."""
+    before, mark, rest = line.partition(", references ")
+    return before.replace("candidate", "weight") + rest[rest.index(";") :] if mark else line

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from captious.metrics import _scene_view
+from captious.metrics._words import scene_view
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokenizers, tokens
 from captious.text._scene_lemmas import Lemmas
@@ -48,18 +48,19 @@ class Spice(Metric):
     """SPICE: F1 over the objects, attributes and relations that caption and references state.
 
     Args:
-        parser: ``default`` (a parser for captions that is part of captious), ``sm`` or ``md``
+        model: ``default`` (a parser for captions that is part of captious), ``sm`` or ``md``
             (spaCy's general English models), the folder of a spaCy pipeline, or the name of an
             installed one.
         tables: the METEOR 1.5 jar or its folder, for the synsets; None to find the installed one.
         tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
     """
 
-    parser: str = "default"
+    model: str = "default"
     tables: str | None = None
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "spice"
+    renamed: ClassVar[dict[str, str]] = {"parser": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
         Column("spice", 0.0, 1.0, "F1 of scene-graph tuples"),
         Column("spice_object", 0.0, 1.0, "F1 of objects only", undefined=_NONE),
@@ -76,7 +77,7 @@ class Spice(Metric):
     def assets(self) -> tuple[str, ...]:
         """The tables, and the parser if it is one of ours."""
         named = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
-        mine = (named[self.parser],) if self.parser in named else ()
+        mine = (named[self.model],) if self.model in named else ()
         return mine + (("meteor-tables",) if self.tables is None else ())
 
     # -- scores -----------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class Spice(Metric):
         captions = [texts[i] for i in samples.caption.tolist()]
         flat = [texts[i] for i in samples.reference.tolist()]
         bounds = samples.offsets.tolist()
-        graph_of = reader(self.parser, self.tables).graphs(captions + flat)
+        graph_of = reader(self.model, self.tables).graphs(captions + flat)
         rows = np.zeros((len(samples), 1 + 2 * len(_PARTS)))
         for i, caption in enumerate(captions):
             references = tuple(sorted(set(flat[bounds[i] : bounds[i + 1]])))
@@ -108,7 +109,7 @@ class Spice(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the exact parser, the word tables and the tokeniser."""
-        used = reader(self.parser, self.tables)
+        used = reader(self.model, self.tables)
         return {
             "parser": used.parser.version,
             "tables": f"meteor-1.5({used.tables.fingerprint})",
@@ -120,12 +121,12 @@ class Spice(Metric):
         tokenize: Any = tokenizers.get(self.tokenizer)
         caption = " ".join(tokenize(sample.caption))
         references = tuple(sorted({" ".join(tokenize(r)) for r in sample.references}))
-        graph_of = reader(self.parser, self.tables).graphs([caption, *references])
+        graph_of = reader(self.model, self.tables).graphs([caption, *references])
         mine, theirs = graph_of((caption,)), graph_of(references)
         found = match(mine, theirs)
         scores = self.scores(row(mine, theirs)[None])[0]
         values = dict(zip([c.name for c in self.columns], scores, strict=True))
-        return _scene_view.explanation(mine, theirs, found, values)
+        return scene_view.explanation(mine, theirs, found, values)
 
 
 class Reader:

@@ -25,20 +25,21 @@ class Spider(Metric):
     """SPIDEr: mean of SPICE (0..1) and CIDEr-D (0..10).
 
     Args:
-        parser: of SPICE.
+        model: the parser of SPICE.
         tables: of SPICE.
         df: of CIDEr-D: ``corpus``, ``coco-val`` or a file.
         by: of CIDEr-D: what one document is in corpus mode, ``image`` or ``row``.
         tokenizer: of both.
     """
 
-    parser: str = "default"
+    model: str = "default"
     tables: str | None = None
     df: str = "corpus"
     by: str = "image"
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "spider"
+    renamed: ClassVar[dict[str, str]] = {"parser": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
         Column("spider", 0.0, 5.5, "mean of SPICE and CIDEr-D"),
     )
@@ -50,7 +51,7 @@ class Spider(Metric):
 
     @property
     def _spice(self) -> Spice:
-        return Spice(self.parser, self.tables, self.tokenizer)
+        return Spice(self.model, self.tables, self.tokenizer)
 
     @property
     def _cider(self) -> CiderD:
@@ -87,5 +88,5 @@ class Spider(Metric):
         return Explanation(
             f"spider {score:.4f}\n{spice.text}\n{cider.text}",
             {"score": score, "spice": spice.data, "cider_d": cider.data},
-            spice.svg,
+            (*spice.parts, *cider.parts),
         )

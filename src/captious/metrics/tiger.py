@@ -43,8 +43,8 @@ import numpy as np
 
 from captious import assets
 from captious.errors import InputError, UsageError
-from captious.metrics._by_image import group_by_image, regions_of
-from captious.metrics._grounding import (
+from captious.metrics._looking.by_image import group_by_image, regions_of
+from captious.metrics._looking.grounding import (
     region_rank_similarity,
     sigmoid,
     weight_distribution_parts,
@@ -145,7 +145,7 @@ class Tiger(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Which regions candidate and references look at, and through which words."""
-        from captious.metrics.tiger_explain import explain
+        from captious.metrics._looking.tiger_explain import explain
 
         store = regions_of(sample.evidence, self.region_kind, self.name)
         if sample.image is None or sample.image not in store:

@@ -21,7 +21,7 @@ from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import tokens
 from captious.text.stoplists import stop_words
 from captious.text.stopwords_tbr import TBR
-from captious.types import CaptionSet, Sample, TextPool, WorkKey
+from captious.types import CaptionSet, Sample, TextPool, WordMark, WordMarks, WorkKey
 
 _WordSets = list[frozenset[str]]
 
@@ -75,6 +75,13 @@ class UnigramTbr(Metric):
             f"unigram_tbr {score:.4f}\n  found: {' '.join(found) or '-'}\n"
             f"  missed: {' '.join(missed) or '-'}",
             {"score": score, "found": found, "missed": missed},
+            (
+                WordMarks(
+                    "words of the combined reference",
+                    tuple(WordMark(w, "confirmed") for w in found)
+                    + tuple(WordMark(w, "missing") for w in missed),
+                ),
+            ),
         )
 
     def _words(self, pool: TextPool) -> _WordSets:

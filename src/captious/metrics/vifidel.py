@@ -41,8 +41,8 @@ import numpy as np
 from captious import assets
 from captious.errors import UsageError
 from captious.evidence.classes import readable
-from captious.metrics._flows import Flow
-from captious.metrics._importance import Importance
+from captious.metrics._words.importance import Importance
+from captious.metrics._words.plan import Plan
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
@@ -68,7 +68,7 @@ class Vifidel(Metric):
         unit: bring vectors to length 1.
         counts: a label seen three times weighs three times as much.
         labels: ``phrase`` (a label is one phrase if it has a vector) or ``split`` (always words).
-        stop: stop list of the captions and references.
+        stop_words: stop list of the captions and references.
         no_objects: ``undefined`` or ``zero``: the score of an image without labels.
     """
 
@@ -79,10 +79,11 @@ class Vifidel(Metric):
     unit: bool | None = None
     counts: bool | None = None
     labels: str | None = None
-    stop: str = "sklearn"
+    stop_words: str = "sklearn"
     no_objects: str = "undefined"
 
     name: ClassVar[str] = "vifidel"
+    renamed: ClassVar[dict[str, str]] = {"stop": "stop_words"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_OBJECTS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vifidel", 0.0, 1.0, "exp(-distance) of the caption's words to the objects seen"),
@@ -133,7 +134,7 @@ class Vifidel(Metric):
         caption = int(task.samples.caption[0])
         if not task.words.sizes[caption]:
             return Explanation("The caption has no content word: score 0.", {"flows": []})
-        flow = Flow.between(task.seen, 0, task.words, caption, task.cost(), task.table)
+        flow = Plan.between(task.seen, 0, task.words, caption, task.cost(), task.table)
         data = flow.as_data()
         used = flow.left + flow.right
         data["importance"] = task.weights(used)
@@ -145,11 +146,13 @@ class Vifidel(Metric):
         lost = int(task.seen.dropped[0] + task.words.dropped[caption])
         if lost:
             lines.append(f"{lost} words have no vector and were left out.")
-        return Explanation("\n".join(lines), data, flow.as_svg("objects in the image", "caption"))
+        return Explanation(
+            "\n".join(lines), data, (flow.as_part("objects in the image", "caption"),)
+        )
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with their checksum, and what the profile decided."""
-        parts = {"vectors": open_vectors(self.vectors).signature, "tok": _TOKENIZER.signature}
+        parts = {"vectors": open_vectors(self.vectors).signature, "tokenizer": _TOKENIZER.signature}
         parts["power"] = f"{self.resolved('power'):g}"
         parts["labels"] = self.resolved("labels")
         for name in ("unit", "counts"):
@@ -177,13 +180,13 @@ class _Task:
     @classmethod
     def of(cls, metric: Vifidel, samples: CaptionSet) -> _Task:
         table = open_vectors(metric.vectors)
-        words = bags.of_pool(samples.pool, table, metric.stop, _TOKENIZER.name)
+        words = bags.of_pool(samples.pool, table, metric.stop_words, _TOKENIZER.name)
         label_set, sets = _label_sets(samples)
         seen = bags.of_labels(
             [s or () for s in sets],
             table,
             split=metric.resolved("labels") == "split",
-            stop=metric.stop,
+            stop=metric.stop_words,
             binary=not metric.resolved("counts"),
         )
         group, groups = _reference_sets(samples, metric.references, words)

@@ -32,10 +32,11 @@ class _WithPartner(Metric):
     profile: str = "measured"
     vectors: str = DEFAULT
     references: int | None = None
-    stop: str = "sklearn"
+    stop_words: str = "sklearn"
     no_objects: str = "undefined"
 
     modules: ClassVar[dict[str, str]] = Vifidel.modules
+    renamed: ClassVar[dict[str, str]] = Vifidel.renamed
     scale: ClassVar[float] = 1.0  # largest value of the partner
 
     def __post_init__(self) -> None:
@@ -44,7 +45,11 @@ class _WithPartner(Metric):
     @property
     def _vifidel(self) -> Vifidel:
         return Vifidel(
-            self.profile, self.vectors, self.references, stop=self.stop, no_objects=self.no_objects
+            self.profile,
+            self.vectors,
+            self.references,
+            stop_words=self.stop_words,
+            no_objects=self.no_objects,
         )
 
     @property
@@ -90,7 +95,7 @@ class _WithPartner(Metric):
             f"{self._partner.name}, brought to 0..1, {other:.4f}\n{plan.text}"
         )
         data = {"vifidel": mine, self._partner.name: other, **plan.data}
-        return Explanation(text, data, plan.svg)
+        return Explanation(text, data, plan.parts)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class VifidelCider(_WithPartner):
         profile: of VIFIDEL.
         vectors: of VIFIDEL.
         references: how many references VIFIDEL uses (CIDEr-D uses all).
-        stop: stop list of VIFIDEL.
+        stop_words: stop list of VIFIDEL.
         no_objects: of VIFIDEL.
         df: of CIDEr-D: ``corpus``, ``coco-val`` or a file.
         by: of CIDEr-D: what one document is in corpus mode, ``image`` or ``row``.
@@ -130,7 +135,7 @@ class VifidelLm(_WithPartner):
         profile: of VIFIDEL.
         vectors: of VIFIDEL.
         references: how many references VIFIDEL uses.
-        stop: stop list of VIFIDEL.
+        stop_words: stop list of VIFIDEL.
         no_objects: of VIFIDEL.
         model: folder of a language model made by ``captious train lm``; the shipped one if None.
     """

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from captious.errors import UsageError
+from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.vilbertscore import Vilbertscore
 from captious.types import CaptionSet, Evidence, Sample
@@ -30,16 +31,19 @@ class VilbertMatch(Metric):
     """ViLBERT matching: whether the caption belongs to the image, no references.
 
     Args:
-        weights: a ViLBERT with its matching head: asset name or path.
+        model: a ViLBERT with its matching head: asset name or path.
         config: configuration of an original checkpoint that is not of full size.
         length: pieces of a text, marks included, that are read; the rest is cut.
+        dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
-    weights: str = "vilbert-flickr8k"
+    model: str = "vilbert-flickr8k"
     config: str | None = None
     length: int = 37
+    dtype: str = "float32"
 
     name: ClassVar[str] = "vilbert_match"
+    renamed: ClassVar[dict[str, str]] = {"weights": "model"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vilbert_match", 0.0, 1.0, "how sure the model is that caption and image belong"),
@@ -50,7 +54,7 @@ class VilbertMatch(Metric):
 
     @property
     def _score(self) -> Vilbertscore:
-        return Vilbertscore(self.weights, self.config, length=self.length)
+        return Vilbertscore(self.model, self.config, length=self.length, dtype=self.dtype)
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -115,7 +119,9 @@ class VilbertMatch(Metric):
         ]
         lines = [f"vilbert_match {values[0]:.4f}; what each word adds:"]
         lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
-        return Explanation("\n".join(lines), {"score": float(values[0]), "words": moved})
+        drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
+        data = {"score": float(values[0]), "words": moved}
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _encoder(self) -> Any:
         encoder = cast(Any, self._score.encoder())

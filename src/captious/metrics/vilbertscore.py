@@ -23,7 +23,7 @@ the released program has too. Which positions count is the ``profile``:
 The default model is a compact ViLBERT that we trained (``vilbert-flickr8k``). The original weights
 are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they want
 ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,
-VisualBERT and ViLT of transformers, come by ``weights=PATH`` or hub name.
+VisualBERT and ViLT of transformers, come by ``model=PATH`` or hub name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 
 from captious.assets import known
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
-from captious.metrics._by_image import regions_of
+from captious.metrics._looking.by_image import regions_of
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features, model_kind
 from captious.types import CaptionSet, Evidence, Floats, Ints, Regions, Sample
@@ -54,23 +54,26 @@ class Vilbertscore(Metric):
     """ViLBERTScore precision, recall and F.
 
     Args:
-        weights: asset name (``vilbert-flickr8k``, which comes with captious;
+        model: asset name (``vilbert-flickr8k``, which comes with captious;
             ``vilbert-pretrained``, ``vilbert-multitask``), path or hub name.
         config: configuration of an original checkpoint that is not of full size.
         layer: co-attention block 1, 2, ... whose text states are compared; None = the last.
         profile: ``clean`` or ``release``.
         length: pieces of a text, marks included, that are read; the rest is cut.
         blind: every image is replaced by a blank one: what the words alone are worth.
+        dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
-    weights: str = "vilbert-flickr8k"
+    model: str = "vilbert-flickr8k"
     config: str | None = None
     layer: int | None = None
     profile: str = "clean"
     length: int = 37
     blind: bool = False
+    dtype: str = "float32"
 
     name: ClassVar[str] = "vilbertscore"
+    renamed: ClassVar[dict[str, str]] = {"weights": "model"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("vilbertscore_p", -1.0, 1.0, "how much of the caption the references say"),
@@ -94,16 +97,16 @@ class Vilbertscore(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The weights."""
-        return (self.weights,) if self.weights in known() else ()
+        return (self.model,) if self.model in known() else ()
 
     @property
     def region_kind(self) -> str:
         """The features that the model was trained on; blank images and pixels need none."""
         if self.blind:
             return "blank"
-        if model_kind(self.weights) == "vilt":
+        if model_kind(self.model) == "vilt":
             return "pixels"
-        return model_features(self.weights)
+        return model_features(self.model)
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages, and weights that are not there."""
@@ -113,7 +116,7 @@ class Vilbertscore(Metric):
         from captious.models import image_text
 
         try:
-            place = image_text.locate(self.weights)
+            place = image_text.locate(self.model)
             image_text.locate_text_stream(place)
         except MissingAsset as err:
             return list({str(one): one for one in (*found, err)}.values())
@@ -150,7 +153,7 @@ class Vilbertscore(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Token matching with the image and without it, and where each word looks."""
-        from captious.metrics.vilbertscore_explain import explain
+        from captious.metrics._looking.vilbertscore_explain import explain
 
         encoder = self.encoder()
         why = self.reasons(CaptionSet.of([sample]), encoder)
@@ -183,7 +186,7 @@ class Vilbertscore(Metric):
         """The model, checked against the parameters."""
         from captious.models import image_text
 
-        encoder = image_text.load(self.weights, self.config)
+        encoder = image_text.load(self.model, self.config, self.dtype)
         if self.length > encoder.positions:
             raise UsageError(
                 f"vilbertscore: length={self.length} is more than the {encoder.positions} "
@@ -281,8 +284,8 @@ class Vilbertscore(Metric):
         self, samples: CaptionSet, encoder: ImageTextEncoder, layer: int
     ) -> tuple[Floats, Any]:
         """P, R, F of some rows, and whether a text of the row was cut."""
+        from captious.metrics._matching.token_blocks import Block
         from captious.metrics.bertscore import score_pairs
-        from captious.metrics.token_blocks import Block
 
         names: dict[Any, int] = {}
         owner = [names.setdefault(None if self.blind else i, len(names)) for i in samples.images]

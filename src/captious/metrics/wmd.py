@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from captious import assets
-from captious.metrics._flows import Flow
+from captious.metrics._words.plan import Plan
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, open_vectors
@@ -37,19 +37,20 @@ class Wmd(Metric):
 
     Attributes:
         vectors: name or path of the word vectors.
-        stop: stop list: ``nltk``, ``sklearn``, ``none`` or a file.
+        stop_words: stop list: ``nltk``, ``sklearn``, ``none`` or a file.
         unit: bring vectors to length 1.
         power: exponent of the distance between two words.
         tokenizer: how captions become words.
     """
 
     vectors: str = DEFAULT
-    stop: str = "nltk"
+    stop_words: str = "nltk"
     unit: bool = True
     power: float = 1.0
     tokenizer: str = "ptb"
 
     name: ClassVar[str] = "wmd"
+    renamed: ClassVar[dict[str, str]] = {"stop": "stop_words"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("wmd", 0.0, 1.0, "exp(-word mover's distance) to the closest reference"),
@@ -67,7 +68,7 @@ class Wmd(Metric):
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return best, worst and mean similarity per row."""
         table = open_vectors(self.vectors)
-        words = bags.of_pool(samples.pool, table, self.stop, self.tokenizer)
+        words = bags.of_pool(samples.pool, table, self.stop_words, self.tokenizer)
         caption = samples.caption[samples.reference_rows].astype(np.int64)
         pairs = caption * len(samples.pool) + samples.reference
         unique, back = np.unique(pairs, return_inverse=True)
@@ -95,7 +96,7 @@ class Wmd(Metric):
         """Show the flow of words between the caption and its closest reference."""
         table = open_vectors(self.vectors)
         one = CaptionSet.of([sample])
-        words = bags.of_pool(one.pool, table, self.stop, self.tokenizer)
+        words = bags.of_pool(one.pool, table, self.stop_words, self.tokenizer)
         caption = np.repeat(one.caption, len(one.reference)).astype(np.int64)
         reference = one.reference.astype(np.int64)
         space = transport.Space(table, words.rows, self.unit)
@@ -105,7 +106,7 @@ class Wmd(Metric):
             reason = "there is no reference" if not len(distance) else "a side has no known word"
             return Explanation(f"No words to compare: {reason}.", {"flows": []})
         best = int(distance.argmin())
-        flow = Flow.between(words, int(one.caption[0]), words, int(reference[best]), cost, table)
+        flow = Plan.between(words, int(one.caption[0]), words, int(reference[best]), cost, table)
         closest = sample.references[best]
         text = (
             f"Closest of {len(distance)} references: {closest!r}; distance {distance[best]:.4f}, "
@@ -116,7 +117,7 @@ class Wmd(Metric):
             "distances": [None if np.isinf(d) else float(d) for d in distance],
             **flow.as_data(),
         }
-        return Explanation(text, data, flow.as_svg("caption", "closest reference"))
+        return Explanation(text, data, (flow.as_part("caption", "closest reference"),))
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with dimensions and checksum, and the tokeniser's version."""

@@ -96,15 +96,11 @@ class ImageSide(nn.Module):
         self.place = nn.Parameter(torch.zeros(config.regions, config.inner))
         self.head = Head(3 * config.inner, config.inner, config.dim)
 
-    def forward(self, features: Tensor, keep: Tensor | None = None) -> Tensor:
-        """``keep [n, regions]`` says which regions count; the first always should."""
-        seen = functional.relu(self.first(features) + self.place.to(features.dtype))
-        if keep is None:
-            most, mean = seen.amax(1), seen.mean(1)
-        else:
-            mask = keep[..., None].to(seen.dtype)
-            most, mean = (seen * mask).amax(1), (seen * mask).sum(1) / mask.sum(1)
-        return self.head(torch.cat([seen[:, 0], most, mean], 1))
+    def forward(self, features: Tensor, places: Tensor | None = None) -> Tensor:
+        """``places`` says which of the regions these are, the whole photograph first."""
+        place = self.place if places is None else self.place[places]
+        seen = functional.relu(self.first(features) + place.to(features.dtype))
+        return self.head(torch.cat([seen[:, 0], seen.amax(1), seen.mean(1)], 1))
 
 
 class TextSide(nn.Module):

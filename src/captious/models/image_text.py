@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from captious import assets, settings
-from captious.errors import InputError, MissingAsset
+from captious.errors import InputError, MissingAsset, UsageError
 from captious.evidence.regions import RegionSet
 
 POSITIONS_AT_ONCE = {"cpu": 1536}  # padded text and image positions of a batch
@@ -126,7 +126,7 @@ class WordPieces:
         if size > model_size:
             raise InputError(
                 f"the tokeniser knows {size} pieces and the model has vectors for {model_size}: "
-                "put the vocab.txt of this model beside its weights (weights=FOLDER)"
+                "put the vocab.txt of this model beside its weights (model=FOLDER)"
             )
         self.marks = tuple(self._tokenizer.encode("").ids)
 
@@ -294,7 +294,7 @@ def locate(weights: str) -> Path:
     except MissingAsset as err:
         raise MissingAsset(
             f"vilbertscore: {weights!r} is neither a path nor a model in the local store of the "
-            "hub. Let captious fetch it with --download, or give weights=FOLDER with its "
+            "hub. Let captious fetch it with --download, or give model=FOLDER with its "
             "config.json and model.safetensors"
         ) from err
 
@@ -332,20 +332,26 @@ def _facts(path: Path) -> dict[str, Any]:
     return found
 
 
-def load(weights: str, config: str | None = None) -> ImageTextEncoder:
+def load(weights: str, config: str | None = None, dtype: str = "float32") -> ImageTextEncoder:
     """An encoder by asset name, path or hub name."""
-    return _load(weights, str(locate(weights)), config, settings.torch_device())
+    from captious.models import text_encoder
+
+    if dtype not in text_encoder.DTYPES:
+        raise UsageError(f"dtype is one of {', '.join(text_encoder.DTYPES)}, not {dtype!r}")
+    return _load(weights, str(locate(weights)), config, settings.torch_device(), dtype)
 
 
 @lru_cache(maxsize=2)
-def _load(weights: str, place: str, config: str | None, device: str) -> ImageTextEncoder:
+def _load(
+    weights: str, place: str, config: str | None, device: str, dtype: str
+) -> ImageTextEncoder:
     path = Path(place)
     kind = model_type(path)
     name = path.name if Path(weights).expanduser().exists() else weights
     if kind == "vilbert":
         from captious.models.vilbert_encoder import VilbertEncoder
 
-        return VilbertEncoder(path, config, name, device)
+        return VilbertEncoder(path, config, name, device, dtype)
     from captious.models.image_text_encoders import ENCODERS
 
     if kind not in ENCODERS:
@@ -353,4 +359,4 @@ def _load(weights: str, place: str, config: str | None, device: str) -> ImageTex
         raise InputError(f"{path}: a model of type {kind!r}; vilbertscore knows {known}")
     if config is not None:
         raise InputError(f"config= is for ViLBERT checkpoints; {path} has its own config.json")
-    return ENCODERS[kind](path, name, device)
+    return ENCODERS[kind](path, name, device, dtype)

@@ -41,11 +41,10 @@ class _Encoder(ImageTextEncoder):
 
     class_name: ClassVar[str]
     size_key: ClassVar[str] = ""
-    dtype = "float32"
     needs_boxes = False
 
-    def __init__(self, path: Path, name: str, device: str) -> None:
-        self.path, self.name, self.device = path, name, device
+    def __init__(self, path: Path, name: str, device: str, dtype: str = "float32") -> None:
+        self.path, self.name, self.device, self.dtype = path, name, device, dtype
         self.model = _open(path, self.class_name)
         self.config = self.model.config
         weights = next(
@@ -58,8 +57,6 @@ class _Encoder(ImageTextEncoder):
         self.feature_size = int(getattr(self.config, self.size_key)) if self.size_key else None
         self.positions = int(self.config.max_position_embeddings)
         self.pieces = WordPieces(path, int(self.config.vocab_size))
-        if device.startswith("cuda"):
-            self.dtype = "float16"
         self.model.to(device, getattr(torch, self.dtype))
         self.blocks = self._blocks()
         self.layers = len(self.blocks)
@@ -163,8 +160,8 @@ class VisualBert(_Encoder):
     kind, class_name = "visual_bert", "VisualBertModel"
     size_key = "visual_embedding_dim"
 
-    def __init__(self, path: Path, name: str, device: str) -> None:
-        super().__init__(path, name, device)
+    def __init__(self, path: Path, name: str, device: str, dtype: str = "float32") -> None:
+        super().__init__(path, name, device, dtype)
         if self.config.bypass_transformer:
             raise InputError(f"{path}: a VisualBERT whose layers do not see the image")
 
@@ -183,8 +180,8 @@ class Vilt(_Encoder):
 
     kind, class_name = "vilt", "ViltModel"
 
-    def __init__(self, path: Path, name: str, device: str) -> None:
-        super().__init__(path, name, device)
+    def __init__(self, path: Path, name: str, device: str, dtype: str = "float32") -> None:
+        super().__init__(path, name, device, dtype)
         file = path / "preprocessor_config.json"
         self._pixels = json.loads(file.read_text("utf-8")) if file.is_file() else {}
 

@@ -432,6 +432,8 @@ def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocab
     from captious.models.checkpoints import load_safetensors
 
     config = json_object(path / "config.json", "a SCAN configuration")
+    if not isinstance(config.get("scan"), dict):
+        raise InputError(f"{path}/config.json: 'scan' is not a set of options")
     shape, count = ScanConfig.of(config["scan"]), int(config.get("joined", 1))
     weights = load_safetensors(path / "model.safetensors")
     _fit(path, shape, weights)
@@ -440,7 +442,8 @@ def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocab
     model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
     model.load_state_dict({name: value.float() for name, value in weights.items()})
     words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")
-    words.frequent = int(config.get("training", {}).get("own_words", 0))
+    training = config.get("training", {})
+    words.frequent = int(training.get("own_words", 0)) if isinstance(training, dict) else 0
     return model.eval(), words
 
 

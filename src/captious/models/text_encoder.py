@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from captious import assets, settings
 from captious.assets import split_zip
-from captious.errors import MissingAsset, UsageError
+from captious.errors import InputError, MissingAsset, UsageError
 from captious.models import embedding_cache
 from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
@@ -76,6 +76,24 @@ class Encoded:
         return out
 
 
+def _plausible(config: Any, path: Path) -> None:
+    """Complain about sizes that the weights cannot have, before a network of that size is made."""
+    named = ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size")
+    sizes = {name: getattr(config, name, 1) for name in named}
+    odd = [name for name, size in sizes.items() if type(size) is not int or size < 1]
+    if odd:
+        raise InputError(f"{path}/config.json: {', '.join(odd)} is not a size")
+    layers, _, hidden, words = sizes.values()
+    numbers = words * hidden + 4 * layers * hidden * hidden
+    there = sum(file.stat().st_size for file in path.glob("*") if file.is_file())
+    # Layers may share their numbers (ALBERT), so this is generous.
+    if numbers > 8 * there or layers > there:
+        raise InputError(
+            f"{path}/config.json: speaks of {numbers:,} numbers in {layers:,} layers; the folder "
+            f"holds {there:,} bytes"
+        )
+
+
 class TextEncoder:
     """One model with its tokeniser; make it with :func:`load`."""
 
@@ -94,6 +112,7 @@ class TextEncoder:
         logging.disable_progress_bar()
         try:
             self.config = AutoConfig.from_pretrained(path, local_files_only=True)
+            _plausible(self.config, path)
             # BPE tokenisers must see a leading space, or the first word differs from the others.
             self._tokenizer = AutoTokenizer.from_pretrained(
                 path, local_files_only=True, add_prefix_space=True
@@ -120,7 +139,19 @@ class TextEncoder:
         self.suffix = marks[::-1].index(0)
         ids = list(probe["input_ids"])
         self._bare = ids[: self.prefix] + ids[len(ids) - self.suffix :]
+        self._check_pieces(model.get_input_embeddings().num_embeddings)
         self.limit = self._limit()
+
+    def _check_pieces(self, known: int) -> None:
+        """Complain about pieces that the network has no vector for."""
+        added = set(self._tokenizer.added_tokens_decoder)
+        used = {i for i in self._tokenizer.get_vocab().values() if i not in added}
+        used |= {*self._bare, self._tokenizer.unk_token_id or 0}
+        if not 0 <= min(used) <= max(used) < known:
+            raise InputError(
+                f"{self.path}: the tokeniser numbers pieces up to {max(used):,}, the network knows "
+                f"{known:,}; the two do not belong together"
+            )
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -417,7 +448,7 @@ def locate(name: str) -> Path:
         ready = ", ".join(n for n, d in KNOWN.items() if d.asset)
         raise MissingAsset(
             f"the encoder {name!r} is not on this machine{tried}. Either let captious fetch it "
-            "from the model hub with --download, or give encoder='FOLDER' with its config.json, "
+            "from the model hub with --download, or give model='FOLDER' with its config.json, "
             f"tokenizer and model.safetensors. Without the hub, pip brings: {ready}."
         ) from err
 

@@ -34,7 +34,9 @@ class VilbertEncoder(ImageTextEncoder):
     kind = "vilbert"
     needs_boxes = True
 
-    def __init__(self, path: Path, config: str | None, name: str, device: str) -> None:
+    def __init__(
+        self, path: Path, config: str | None, name: str, device: str, dtype: str = "float32"
+    ) -> None:
         self.path = path
         self.model, self.keys = vilbert_load.load_vilbert(path, config)
         shape = self.model.config
@@ -49,7 +51,7 @@ class VilbertEncoder(ImageTextEncoder):
                 f"{path}: the task table has {shape.task_tokens} rows, task {TASK} is wanted"
             )
         self.pieces = WordPieces(path if path.is_dir() else path.parent, shape.vocab_size)
-        self.dtype = "float16" if device.startswith("cuda") else "float32"
+        self.dtype = dtype
         self.model.to(device, getattr(torch, self.dtype))
 
     def see(self, image: str, regions: RegionSet | None) -> Regions:

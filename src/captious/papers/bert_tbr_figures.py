@@ -67,7 +67,7 @@ def _tbr(part: str) -> tuple[Choice, ...]:
     told = f"profile='{PROFILE}'" + (f",parts='{part}'" if part != "TBR" else "")
     note = "encoder MiniLM instead of BERT-base"
     return (
-        Choice(f"bert_tbr({told},encoder='bert-base-uncased')", "bert_tbr"),
+        Choice(f"bert_tbr({told},model='bert-base-uncased')", "bert_tbr"),
         Choice(f"bert_tbr({told})", "bert_tbr", note),
     )
 

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from captious.errors import CaptiousError
+from captious.errors import InputError
 from captious.judgements.judgement_set import Pairs
 from captious.meta import agreement
-from captious.meta.tables import short
 from captious.papers.analyses import Analysis, left_out
 from captious.papers.paper_tables import reported
-from captious.papers.reproduce import Bench
+from captious.papers.reproduce import Bench, lacking_files
 from captious.reading import read_parquet
+
+# The judgement set that a count belongs to, by the first word of its name.
+_SETS = {"composite": "composite", "flickr8k": "flickr8k-expert", "validation": "flickr8k-expert",
+         "pascal": "pascal50s"}  # fmt: skip
 
 
 def _analysis(
@@ -30,8 +33,8 @@ def _analysis(
         if key in found:
             try:
                 mine = f"{found[key]():,.4g}" if value < 10 else f"{found[key]():,.0f}"
-            except CaptiousError as err:
-                why[key] = short(str(err), 160)
+            except InputError as err:
+                why[key] = lacking_files(err, _SETS.get(key.partition("_")[0], "the paper"))
         else:
             why[key] = reasons[key]
         cells.append([key.replace("_", " "), f"{value:,g}" if value < 10 else f"{value:,}", mine])

@@ -123,7 +123,7 @@ def _rows(found: Rows, cited: str = "") -> tuple[Row, ...]:
 def _tbr(parts: str, encoder: str) -> tuple[Choice, ...]:
     """BERT-TBR or one of its parts with the paper's encoder; MiniLM may stand for BERT-base."""
     told = f"profile='{PROFILE}'" + (f",parts='{parts}'" if parts != "TBR" else "")
-    own = Choice(f"bert_tbr({told},encoder='{encoder}')", "bert_tbr")
+    own = Choice(f"bert_tbr({told},model='{encoder}')", "bert_tbr")
     if encoder != "bert-base-uncased":
         return (own,)
     return (own, Choice(f"bert_tbr({told})", "bert_tbr", _MINILM))
@@ -175,7 +175,7 @@ EVAL: Rows = {
 def _vilbert(star: str) -> Rows:
     """The official checkpoint first; for the pre-trained model our compact one may stand."""
     weights, profile = ("vilbert-multitask", "release") if star else ("vilbert-pretrained", "clean")
-    told = f"vilbertscore(weights='{weights}',profile='{profile}')"
+    told = f"vilbertscore(model='{weights}',profile='{profile}')"
     note = "our own compact model and 36 regions instead of the paper's checkpoint and 100"
     out: Rows = {}
     for x in "PRF":

@@ -355,7 +355,7 @@ def asked(choice: Choice, column: PaperColumn) -> tuple[str, str]:
     Example:
         >>> asked(Choice("vifidel(profile='paper')", "vifidel"),
         ...       PaperColumn("k", "p", options="counts=False"))[1]
-        "vifidel(profile='paper',counts=False)"
+        "vifidel(profile='paper', counts=False)"
     """
     form = asked_spec(choice, column.options)
     return form, choice.column + form[len(form.partition("(")[0]) :]
@@ -402,7 +402,7 @@ def _people(bench: Bench, row: Row, column: PaperColumn, paper: float | None) ->
     try:
         judged = protocols.selected(bench.judged(chosen.set), chosen)
     except InputError as err:
-        return Cell(paper, float("nan"), reason=_files(err, chosen.set))
+        return Cell(paper, float("nan"), reason=lacking_files(err, chosen.set))
     found = agreement.ceiling(judged)
     if row.human not in found:
         return Cell(paper, float("nan"), reason=f"{chosen.set} holds one rating per caption")
@@ -419,9 +419,12 @@ def _cell(
         result = bench.result(spec, column.protocol, choice.objects).result(name)
     except InputError as err:
         set_name = protocols.get(column.protocol).set
-        return Cell(paper, nothing, reason=_files(err, set_name)), ""
+        return Cell(paper, nothing, reason=lacking_files(err, set_name)), ""
     if result.reason:
-        return Cell(paper, nothing, reason=result.reason), ""
+        why = result.reason
+        if protocols.get(column.protocol).references == 0 and "needs references" in why:
+            why = "needs references, and these columns have none"
+        return Cell(paper, nothing, reason=why), ""
     value = result.groups[column.group] if column.group else result.value
     whole = not column.group
     cell = Cell(
@@ -434,7 +437,7 @@ def _cell(
     return cell, result.signature
 
 
-def _files(err: InputError, set_name: str) -> str:
+def lacking_files(err: InputError, set_name: str) -> str:
     """Say which files of a set are missing, in one line; other problems as they are."""
     lines = str(err).splitlines()
     absent = [line for line in lines if line.rstrip().endswith("is not there")]

@@ -15,7 +15,7 @@ from captious.meta.tables import short
 from captious.papers import tiger_analyses
 from captious.papers.analyses import Analysis, left_out, ratings_of, usable, wanted
 from captious.papers.paper_tables import KINDS, reported
-from captious.papers.reproduce import Bench
+from captious.papers.reproduce import Bench, lacking_files
 from captious.types import CaptionSet
 
 SETS = {"Flickr8k-Expert": "flickr8k-expert/tau-c-pooled", "COMPOSITE": "composite/tau-c"}
@@ -42,7 +42,7 @@ def _rated(bench: Bench, remarks: list[str]) -> dict[str, tuple[JudgementSet, Ca
         try:
             judged = protocols.selected(bench.judged(protocol.set), protocol)
         except InputError as err:
-            remarks.append(f"{title}: runs with its files: {short(str(err), 160)}")
+            remarks.append(f"{title}: not computed: {lacking_files(err, protocol.set)}")
             continue
         out[title] = (judged, protocols.chosen_samples(judged, protocol))
     if not out:

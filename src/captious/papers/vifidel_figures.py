@@ -153,7 +153,11 @@ def _scored(
     for at, name in enumerate(rows):
         values = [number(float(found[h][at]), 3) for h in (*heads, *others)]
         cells.append([name, f"{printed[name]:.2f}", *values])
-    said = [f"word vectors: {', '.join(_tables(bench))} (the paper's are {WORD2VEC})"]
+    said = [
+        f"word vectors: {', '.join(_tables(bench))} (the paper's are {WORD2VEC})",
+        "the profile of the paper's text squares the distances; its printed values look like "
+        "distances that are not squared",
+    ]
     if constant:
         told = ", ".join(f"{k} {v:.3f}" for k, v in constant.items())
         said.append(f"metrics of references alone do not change; the paper: {told}")

@@ -7,13 +7,13 @@ from captious.judgements import protocols
 from captious.meta.tables import short
 from captious.papers.analyses import Analysis, left_out, usable
 from captious.papers.paper_tables import Choice
-from captious.papers.reproduce import Bench, asked_spec
+from captious.papers.reproduce import Bench, asked_spec, lacking_files
 
 LAYERS = 12  # of the deepest encoder; what a model has not fails at once
 SETS = {"Flickr8k-Expert": "flickr8k-expert/tau-b-mean", "COMPOSITE": "composite/tau-b"}
 MODELS = {
-    "ViLBERTScore": "vilbertscore(weights='vilbert-pretrained'",
-    "ViLBERTScore*": "vilbertscore(weights='vilbert-multitask',profile='release'",
+    "ViLBERTScore": "vilbertscore(model='vilbert-pretrained'",
+    "ViLBERTScore*": "vilbertscore(model='vilbert-multitask',profile='release'",
     "our compact ViLBERT": "vilbertscore(",
     "BERTScore (text alone)": "bertscore(",
 }
@@ -40,7 +40,7 @@ def layers(bench: Bench) -> Analysis:
         try:
             bench.judged(protocols.get(name).set)
         except InputError as err:
-            why[title] = f"runs with its files: {short(str(err), 160)}"
+            why[title] = lacking_files(err, protocols.get(name).set)
             continue
         lines: dict[str, list[float]] = {}
         for model, begin in MODELS.items():

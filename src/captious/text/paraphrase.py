@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from captious import assets, settings
 from captious.errors import InputError
 from captious.progress import Progress
-from captious.reading import reading
+from captious.reading import Budget, opened, reading, regular
 
 LONGEST: Final = 7
 _FORMAT: Final = 2
@@ -170,8 +170,10 @@ def _build(table: Path, home: Path) -> None:
 def _lines(table: Path) -> Iterator[tuple[pa.Array, int]]:
     """Yield whole entries of the table, line by line, with the compressed bytes read so far."""
     rest = b""
-    with open(table, "rb") as raw, gzip.open(raw) as text:
+    budget = Budget(table, regular(table))
+    with opened(table) as raw, gzip.open(raw) as text:
         while block := text.read(_CHUNK):
+            budget.spend(len(block))
             lines = pc.split_pattern(pa.array([rest + block], pa.large_binary()), b"\n").flatten()
             whole = (len(lines) - 1) // 3 * 3
             rest = b"\n".join(lines.slice(whole).to_pylist())

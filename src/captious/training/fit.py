@@ -45,7 +45,7 @@ class FitOptions:
     decay: float = 0.02
     graded: float = 1.0
     whitened: int = 1024
-    region_dropout: float = 0.33
+    region_dropout: float = 0.5
     piece_dropout: float = 0.05
     least: int = 5  # rarer pieces have no vector of their own
     longest: int = 48
@@ -209,9 +209,11 @@ class FitTrainer:
         two = torch.from_numpy(
             np.stack([self.random.permutation(data.pieces.shape[1])[:2] for _ in rows], 1)
         )
-        features = data.features[rows]
-        keep = torch.rand(features.shape[:2]) >= options.region_dropout
-        keep[:, 0] = True
+        total = data.features.shape[1]
+        kept = max(2, round(total * (1 - options.region_dropout)))
+        some = np.sort(1 + self.random.permutation(total - 1)[: kept - 1])
+        places = torch.from_numpy(np.concatenate([[0], some]))  # the whole photograph always
+        features = data.features[rows[:, None], places]
         pieces = torch.cat([data.pieces[rows, pick] for pick in two]).long()
         pieces = pieces[:, : int((pieces != PAD).sum(1).max())]
         lost = (torch.rand(pieces.shape) < options.piece_dropout) & (pieces != PAD)
@@ -220,7 +222,7 @@ class FitTrainer:
         self.net.train()
         half = torch.bfloat16
         with torch.autocast("cpu", half, enabled=options.bfloat16):
-            seen = self.net.image(features.to(half if options.bfloat16 else torch.float32), keep)
+            seen = self.net.image(features.to(half if options.bfloat16 else torch.float32), places)
             said = self.net.text(pieces, encoded)
         contrast, graded = self._losses(seen.float(), said.float(), rows, two)
         loss = contrast + options.graded * graded
@@ -229,10 +231,10 @@ class FitTrainer:
         nn.utils.clip_grad_norm_(self.net.parameters(), options.clip)
         self.optimiser.step()
         self.scale.data.clamp_(max=math.log(100))
-        kept = min(options.average, (self.step + 1) / (self.step + 10))
+        share = min(options.average, (self.step + 1) / (self.step + 10))
         with torch.no_grad():
             for mine, new in zip(self.average.parameters(), self.net.parameters(), strict=True):
-                mine.lerp_(new, 1 - kept)
+                mine.lerp_(new, 1 - share)
         return {"contrast": float(contrast.detach()), "graded": float(graded.detach())}
 
     def _losses(self, seen: Tensor, said: Tensor, rows: Tensor, two: Tensor) -> tuple[Tensor, ...]:

@@ -110,10 +110,11 @@ def train(
         layers.load_state_dict(state["layers"])
         optimiser.load_state_dict(state["optimiser"])
         epoch, best, history = state["epoch"], state["best"], json.loads(state["history"])
+        torch.set_rng_state(state["draws"])  # or dropout would differ from an unbroken run's
         say(f"going on after epoch {epoch}")
     drop = torch.nn.Dropout(recipe.dropout)
     total = recipe.epochs * (sum(map(len, data)) // recipe.tokens + 1)
-    step = epoch * total // recipe.epochs
+    step = int(state["step"]) if epoch else 0
     while epoch < recipe.epochs:
         layers.train()
         start, seen, loss_sum = time.monotonic(), 0, 0.0
@@ -158,6 +159,8 @@ def train(
                 "epoch": epoch,
                 "best": best,
                 "history": json.dumps(history),
+                "step": step,
+                "draws": torch.get_rng_state(),
             },
             part,
         )

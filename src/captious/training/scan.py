@@ -294,7 +294,8 @@ class Trainer:
                 self.history.append(entry)
                 if entry["select"] > self.best:
                     self.best = entry["select"]
-                    torch.save(model.state_dict(), self.folder / "best.pt")
+                    torch.save(model.state_dict(), self.folder / "best.pt.tmp")
+                    (self.folder / "best.pt.tmp").replace(self.folder / "best.pt")
                 self.save()
                 if report is not None:
                     report(entry)
@@ -312,6 +313,9 @@ class Trainer:
                 "optimiser": self.optimiser.state_dict(),
                 "step": self.step,
                 "best": self.best,
+                "history": json.dumps(self.history),
+                "torch": torch.get_rng_state(),
+                "numpy": json.dumps(self.batches.random.bit_generator.state),
             },
             temporary,
         )
@@ -328,8 +332,10 @@ class Trainer:
         self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.best = state["step"], state["best"]
-        self.batches.random = np.random.default_rng((self.options.seed, self.step))
-        self.history = json.loads((self.folder / "history.json").read_text())["history"]
+        self.history = json.loads(state["history"])
+        # The draws go on where they stood: a resumed run is an unbroken one, to the bit.
+        self.batches.random.bit_generator.state = json.loads(state["numpy"])
+        torch.set_rng_state(state["torch"])
         return True
 
     def _one_step(self) -> dict[str, float]:

@@ -152,11 +152,7 @@ def read_captions(sources: Sources) -> tuple[dict[str, list[str]], dict[str, lis
             if part:
                 splits[part].append(image["filename"])
     else:
-        for number, line in enumerate(sources.captions.read_text(encoding="utf-8").splitlines(), 1):
-            name, tab, text = line.partition("\t")
-            if not tab:
-                raise InputError(f"{sources.captions}:{number}: no tab between image and caption")
-            captions.setdefault(name.split("#")[0], []).append(text)
+        captions = read_lines(sources.captions)
     for part, listing in (("train", sources.train), ("dev", sources.dev)):
         if listing is not None:
             splits[part] = listing.read_text(encoding="utf-8").split()
@@ -169,6 +165,17 @@ def read_captions(sources: Sources) -> tuple[dict[str, list[str]], dict[str, lis
     if both:
         raise InputError(f"{len(both)} images are in train and in dev, among them {min(both)}")
     return captions, splits
+
+
+def read_lines(path: Path) -> dict[str, list[str]]:
+    """Captions by image from lines ``IMAGE#N TAB CAPTION``."""
+    captions: dict[str, list[str]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        name, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError(f"{path}:{number}: no tab between image and caption")
+        captions.setdefault(name.split("#")[0], []).append(text)
+    return captions
 
 
 def vocabulary(captions: Sequence[Sequence[str]], more: Path | None, least: int = 2) -> Vocabulary:

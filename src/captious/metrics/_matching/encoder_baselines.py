@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from captious.errors import InputError
+from captious.metrics._matching.token_blocks import Block
 from captious.metrics.bertscore import score_pairs
-from captious.metrics.token_blocks import Block
 from captious.models.text_encoder import TextEncoder
 from captious.progress import Progress
 from captious.types import Floats

@@ -1,6 +1,6 @@
 """METEOR's alignment of two sentences, compiled.
 
-Everything is integers here: words, stems and phrases are numbers (see ``_meteor_words``). Three
+Everything is integers here: words, stems and phrases are numbers (see ``words``). Three
 steps give the statistics of a caption against one reference:
 
 1. :func:`_collect` lists every match at every reference position, stage by stage.
@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from captious.metrics._jit import Kernels
+from captious.metrics._meteor.jit import Kernels
 
 BEAM: Final = 40
 STAGES: Final = 4

@@ -9,37 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import numpy as np
-import numpy.typing as npt
+from captious.report.pictures import palette
+from captious.types import MatchMatrix
 
 _CELL, _LEFT, _TOP, _BAR = 26, 110, 96, 60
 
 
-def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: npt.NDArray[np.floating],
-    title: str,
-    *,
-    weights: npt.NDArray[np.float64] | None = None,
-    threshold: float | None = None,
-    row_stop: Sequence[bool] = (),
-    column_stop: Sequence[bool] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """Draw the matrix.
-
-    Args:
-        rows: reference pieces.
-        columns: caption pieces.
-        values: cosines, (rows, columns).
-        title: what is shown.
-        weights: of the rows, drawn as bars.
-        threshold: values not above it count as no match.
-        row_stop: which rows are stop words.
-        column_stop: which columns are stop words.
-        notes: a remark per row, such as which reference the piece comes from.
-    """
+def draw(part: MatchMatrix) -> str:
+    """Draw the matrix."""
+    rows, columns, values, weights = part.rows, part.columns, part.values, part.weights
+    title, notes = part.title, part.notes
     width = _LEFT + _CELL * len(columns) + _BAR + (90 if notes else 10)
     height = _TOP + _CELL * len(rows) + 14
     out = [
@@ -51,27 +30,27 @@ def heat_map(
     ]
     for j, word in enumerate(columns):
         x = _LEFT + _CELL * j + _CELL // 2
-        style = _style(j, column_stop)
+        style = _style(j, part.column_stop)
         out.append(
             f'<text transform="translate({x + 4},{_TOP - 6}) rotate(-50)"{style}>{escape(word)}'
             "</text>"
         )
-    heaviest = float(np.max(weights, initial=0.0)) if weights is not None else 0.0
+    heaviest = max(weights, default=0.0)
     for i, word in enumerate(rows):
         y = _TOP + _CELL * i
         out.append(
-            f'<text x="{_LEFT - 6}" y="{y + 17}" text-anchor="end"{_style(i, row_stop)}>'
+            f'<text x="{_LEFT - 6}" y="{y + 17}" text-anchor="end"{_style(i, part.row_stop)}>'
             f"{escape(word)}</text>"
         )
-        best = int(np.argmax(values[i])) if len(columns) else -1
-        for j, _ in enumerate(columns):
-            out.append(_cell(_LEFT + _CELL * j, y, float(values[i, j]), j == best, threshold))
+        best = max(range(len(columns)), key=lambda j: values[i][j], default=-1)
+        for j, value in enumerate(values[i]):
+            out.append(_cell(_LEFT + _CELL * j, y, value, j == best, part.threshold))
         x = _LEFT + _CELL * len(columns) + 8
-        if weights is not None and heaviest > 0:
-            long = max(0.0, 46 * float(weights[i]) / heaviest)
+        if heaviest > 0:
+            long = max(0.0, 46 * weights[i] / heaviest)
             out.append(
-                f'<rect x="{x}" y="{y + 8}" width="{long:.1f}" height="10" fill="#b58">'
-                f"<title>weight {float(weights[i]):.3f}</title></rect>"
+                f'<rect x="{x}" y="{y + 8}" width="{long:.1f}" height="10" fill="#CC79A7">'
+                f"<title>weight {weights[i]:.3f}</title></rect>"
             )
         if notes:
             place = f'x="{x + _BAR - 6}" y="{y + 17}"'
@@ -89,10 +68,9 @@ def _cell(x: int, y: int, value: float, best: bool, threshold: float | None) -> 
     kept = threshold is None or value > threshold
     low = threshold or 0.0
     share = min(1.0, max(0.0, (value - low) / max(1e-9, 1.0 - low)))
-    light = 96 - round(58 * share)
-    fill = f"hsl(205,75%,{light}%)" if kept else "#eee"
-    ring = ' stroke="#d40" stroke-width="2"' if best and kept else ' stroke="#fff"'
-    ink = "#fff" if kept and light < 60 else "#333" if kept else "#aaa"
+    fill = palette.blues(share) if kept else "#eeeeee"
+    ring = f' stroke="{palette.RED}" stroke-width="2"' if best and kept else ' stroke="#fff"'
+    ink = "#fff" if kept and share > 0.55 else "#333" if kept else "#999"
     text = f"{value:.2f}".replace("0.", ".", 1)
     return (
         f'<rect x="{x + 1}" y="{y + 1}" width="{_CELL - 2}" height="{_CELL - 2}" '

@@ -1,22 +1,19 @@
 """ViLBERTScore explained: the token matching with the image beside the one without it.
 
-"Without" is the same network in front of a blank image. The text lists which similarities the
-image raised or lowered most; the picture shows both matrices and, for each word of the caption, the
+"Without" is the same network given a blank image. The text lists which similarities the
+image raised or lowered most; the parts are both matrices and, for each word of the caption, the
 regions it attends to at the chosen layer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from captious.evidence.images import data_uri
 from captious.metrics.base import Explanation
-from captious.metrics.matching_svg import heat_map
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, MatchMatrix, Part, RegionAttention, Sample
 
 if TYPE_CHECKING:
     from captious.metrics.vilbertscore import Vilbertscore
@@ -24,11 +21,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _REGIONS = 3
-_WIDTH = 170
 
 
 def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> Explanation:
-    """Text, data and SVG of one sample."""
+    """Text, data and parts of one sample."""
     layer = metric.chosen_layer(encoder)
     clean = replace(metric, profile="clean")  # the matrices show words only
     texts = clean.tokenize([sample.caption, *sample.references], encoder)
@@ -55,7 +51,7 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
         "whole": [],
     }
     data |= _looks(metric, encoder, texts[0], image, sample, layer, caption)
-    return Explanation(_text(data, values), data, _svg(data, cosines[best], blind[best]))
+    return Explanation(_text(data, values), data, _parts(data, cosines[best], blind[best]))
 
 
 def _cosines(
@@ -135,65 +131,27 @@ def _text(data: dict[str, Any], values: Floats) -> str:
     return "\n".join(lines)
 
 
-def _svg(data: dict[str, Any], cosine: Floats, blind: Floats) -> str | None:
+def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, ...]:
     if not cosine.size:
-        return None
-    rows, columns = data["reference_pieces"], data["caption_pieces"]
-    change = [f"{v:+.2f}" for v in cosine.max(1) - blind.max(1)]
-    left = heat_map(rows, columns, cosine, "cosine with the image (change)", notes=change)
-    right = heat_map(rows, columns, blind, "cosine without the image")
-    wide, high = 26 * len(columns) + 290, 26 * len(rows) + 130
-    looks, depth = _thumbnails(data, 2 * wide)
-    whole, tall = 2 * wide, high + depth
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{tall}" '
-            f'viewBox="0 0 {whole} {tall}" font-family="sans-serif" font-size="11">',
-            f"<title>ViLBERTScore F {data['scores']['vilbertscore_f']:.4f}</title>",
-            f"<g>{left}</g>",
-            f'<g transform="translate({wide},0)">{right}</g>',
-            f'<g transform="translate(0,{high})">{looks}</g>',
-            "</svg>",
-        ]
-    )
-
-
-def _thumbnails(data: dict[str, Any], room: int) -> tuple[str, int]:
-    """The photograph once per word, its regions as opaque as the word looks at them.
-
-    How much of a word's attention goes to the whole photograph is written beside it.
-    """
-    if not data["words"] or data["boxes"] is None:
-        return "", 0
-    width, height = data["size"]
-    tall = round(_WIDTH * height / width)
-    photo = data_uri(data["image"], 2 * _WIDTH)
-    ground = (
-        f'<image id="photo" width="{_WIDTH}" height="{tall}" preserveAspectRatio="none" '
-        f'href="{photo}"/>'
-        if photo
-        else f'<rect id="photo" width="{_WIDTH}" height="{tall}" fill="#999"/>'
-    )
-    out = [f"<defs>{ground}</defs>"]
-    across = max(1, room // (_WIDTH + 10))
-    for at, ((word, top), whole) in enumerate(zip(data["words"], data["whole"], strict=True)):
-        x, y = at % across * (_WIDTH + 10) + 5, at // across * (tall + 26) + 16
-        told = (
-            f"{escape(word)} <tspan fill='#666'>({whole:.2f} whole)</tspan>"
-            if whole
-            else escape(word)
-        )
-        out.append(f'<g transform="translate({x},{y})"><text y="-4">{told}</text>')
-        out.append('<use href="#photo"/>')
-        most = max((share for _, share in top), default=0.0) or 1.0
-        for number, share in top:
-            x1, y1, x2, y2 = data["boxes"][number]
-            out.append(
-                f'<rect x="{x1 * _WIDTH:.1f}" y="{y1 * tall:.1f}" '
-                f'width="{(x2 - x1) * _WIDTH:.1f}" height="{(y2 - y1) * tall:.1f}" fill="#e50" '
-                f'fill-opacity="{0.35 * share / most:.2f}" stroke="#e50" stroke-width="1.5" '
-                f'stroke-opacity="{share / most:.2f}"><title>{share:.3f}</title></rect>'
+        return ()
+    rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
+    change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
+    seen, unseen = (tuple(map(tuple, one.tolist())) for one in (cosine, blind))
+    parts: list[Part] = [
+        MatchMatrix("cosine with the image (change)", rows, columns, seen, notes=change),
+        MatchMatrix("cosine without the image", rows, columns, unseen),
+    ]
+    if data["words"] and data["boxes"] is not None:
+        parts.append(
+            RegionAttention(
+                "what each word of the caption looks at",
+                data["image"],
+                (int(data["size"][0]), int(data["size"][1])),
+                tuple(map(tuple, data["boxes"])),
+                tuple(word for word, _ in data["words"]),
+                tuple(map(tuple, data["attention"])),
+                whole=tuple(i for i, box in enumerate(data["boxes"]) if box == [0, 0, 1, 1]),
+                scores=(("ViLBERTScore F", data["scores"]["vilbertscore_f"]),),
             )
-        out.append("</g>")
-    lines = -(-len(data["words"]) // across)
-    return "\n".join(out), lines * (tall + 26) + 10
+        )
+    return tuple(parts)

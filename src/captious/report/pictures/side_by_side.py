@@ -18,20 +18,29 @@ def joined(pictures: Sequence[str]) -> str:
         >>> joined([one, one])[:73]
         '<svg xmlns="http://www.w3.org/2000/svg" width="36" height="4" viewBox="0 '
     """
+    return _placed(pictures, across=True)
+
+
+def stacked(pictures: Sequence[str]) -> str:
+    """Return one SVG that shows the given ones from top to bottom."""
+    return _placed(pictures, across=False)
+
+
+def _placed(pictures: Sequence[str], across: bool) -> str:
     if len(pictures) == 1:
         return pictures[0]
-    parts, x, high = [], 0.0, 0.0
+    parts, x, y, wide, high = [], 0.0, 0.0, 0.0, 0.0
     for number, picture in enumerate(pictures):
         start = picture.index("<svg")
-        wide, tall = _size(picture[start : picture.index(">", start)])
+        w, h = _size(picture[start : picture.index(">", start)])
         # Names inside a picture stay its own: both may define a clip of the same name.
         own = _NAMED.sub(lambda m, n=number: f"{m.group(1)}p{n}-", picture[start:])  # type: ignore[misc]
-        parts.append(own.replace("<svg", f'<svg x="{x:g}" y="0"', 1))
-        x, high = x + wide + _GAP, max(high, tall)
-    x -= _GAP
+        parts.append(own.replace("<svg", f'<svg x="{x:g}" y="{y:g}"', 1))
+        wide, high = max(wide, x + w), max(high, y + h)
+        x, y = (wide + _GAP, 0.0) if across else (0.0, high + _GAP)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{x:g}" height="{high:g}" '
-        f'viewBox="0 0 {x:g} {high:g}">' + "".join(parts) + "</svg>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" '
+        f'viewBox="0 0 {wide:g} {high:g}">' + "".join(parts) + "</svg>"
     )
 
 

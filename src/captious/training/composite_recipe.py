@@ -1,6 +1,6 @@
 """Train, ship and judge the learned composites.
 
-    python benchmarks/composites.py --data DATA --regions F8K --pascal-regions P50S \
+    python -m captious.training.composite_recipe --data DATA --regions F8K --pascal-regions P50S \
         [--steps features eval best] [--images 3000] [--cache CACHE]
 
 DATA holds ``coco/``, ``flickr8k/``, ``pascal50s/``; F8K and P50S are stores made by
@@ -11,7 +11,8 @@ such photographs, is trained for its number only and stays in the cache: it can 
 ``benchmarks/composite_tables.py`` prints the tables of the docs.
 To train the two best ones again after the weights of an input have changed:
 
-    python benchmarks/composites.py --data DATA --regions F8K --pascal-regions P50S --steps best
+    python -m captious.training.composite_recipe --data DATA --regions F8K \
+        --pascal-regions P50S --steps best
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +36,7 @@ import pyarrow.parquet as pq
 import captious
 from captious import settings
 from captious.engine import evidence
+from captious.errors import InputError
 from captious.judgements import sets
 from captious.judgements.judgement_set import JudgementSet, Pairs, Ratings
 from captious.learned import features, model_file
@@ -117,17 +119,20 @@ def coco_plain(data: Path, part: slice) -> CaptionSet:
 
 @lru_cache(maxsize=1)
 def expert(data: Path) -> JudgementSet:
+    """Return Flickr8k-Expert without captions that are their own reference."""
     return sets.load_ratings("flickr8k-expert", data).without_own()
 
 
 @lru_cache(maxsize=1)
 def crowd(data: Path) -> JudgementSet:
+    """Return Flickr8k-CF."""
     return sets.load_ratings("flickr8k-cf", data)
 
 
 def crowd_rows(judged: JudgementSet) -> np.ndarray:
     """Return a fixed draw of rows of Flickr8k-CF whose caption is not among its references."""
-    free = np.flatnonzero(~judged.own)
+    own = np.zeros(len(judged.samples), bool) if judged.own is None else judged.own
+    free = np.flatnonzero(~own)
     return np.sort(np.random.default_rng(3).choice(free, CROWD_ROWS, replace=False))
 
 
@@ -154,7 +159,7 @@ def flickr_plain(data: Path) -> CaptionSet:
 # -- judgements, split by photograph ---------------------------------------------------------
 
 
-def first_half(units: Sequence[str]) -> np.ndarray:
+def first_half(units: Iterable[Any]) -> np.ndarray:
     """Mark photographs of half A: those whose name has an even digest."""
     return np.array([hashlib.sha256(str(u).encode()).digest()[0] % 2 == 0 for u in units])
 
@@ -257,19 +262,28 @@ def compute(tables: Tables) -> None:
 # -- how good is a model? --------------------------------------------------------------------
 
 
+def ratings_of(judged: JudgementSet) -> Ratings:
+    """Return the ratings of a set that holds ratings."""
+    if not isinstance(judged.judged, Ratings):
+        raise InputError(f"{judged.name} holds choices between captions, not ratings")
+    return judged.judged
+
+
 def tau_c(judged: JudgementSet, scores: Floats, keep: np.ndarray) -> float:
     """Return tau-c, every rating an observation, over the photographs that are kept."""
-    r = judged.judged
+    r = ratings_of(judged)
     mine = keep[r.rows]
     return agreement.kendall_c(scores[r.rows[mine]], r.values[mine])
 
 
 @lru_cache(maxsize=1)
 def pascal(data: Path) -> JudgementSet:
+    """Return PASCAL-50S."""
     return sets.load_ratings("pascal50s", data)
 
 
 def pascal_accuracy(scores: Floats, data: Path, ties: str) -> dict[str, float]:
+    """Return the accuracy on each kind of pair, and their mean, in percent."""
     judged = pascal(data)
     pairs = judged.judged
     if not isinstance(pairs, Pairs) or judged.groups is None:
@@ -330,6 +344,7 @@ LETTERS = dict(zip("MWCS", PAPER, strict=True))
 
 
 def eval_inputs(letters: str, guard: bool) -> list[str]:
+    """Return the inputs that the letters of a name stand for."""
     return [LETTERS[c] for c in letters] + list(GUARDS) * guard
 
 
@@ -342,15 +357,15 @@ def classifier(
     inputs = features.parse_inputs(texts)
     table.require(inputs, "coco train")
     judged = expert(tables.where.data)
-    rows, ratings = mean_rating(judged.judged)
+    rows, ratings = mean_rating(ratings_of(judged))
     half = first_half(judged.units)[rows]
     seen = tables.table("expert", texts).values[rows][half]
     gamed = np.flatnonzero(drawn.partner >= 0)
     data = Data(table.values, drawn.labels.astype(float), drawn.images, drawn.weights(shares),
                 better=drawn.partner[gamed], worse=gamed)  # fmt: skip
-    divisors = [10.0 if t.startswith("cider") else 1.0 for t in texts]
-    if options.scale != "raw":
-        divisors = None
+    divisors = None
+    if options.scale == "raw":
+        divisors = [10.0 if t.startswith("cider") else 1.0 for t in texts]
     facts = {
         "data": {
             "set": "COCO val2014",
@@ -385,6 +400,7 @@ GUARDED = replace(UNGUARDED, epochs=40, patience=0)
 
 
 def train_six(tables: Tables, kinds: Sequence[str], epochs: int) -> None:
+    """Train and ship the six composites of the paper."""
     for kind, (name, letters) in itertools.product(kinds, SIX.items()):
         guard = kind == "guard"
         texts = eval_inputs(letters, guard)
@@ -436,6 +452,7 @@ def place_of(name: str) -> Path:
 
 
 def ship(done: Trained, folder: Path) -> None:
+    """Write a model into the package."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     model_file.save(done.model, folder)
     os.utime(folder.parent)  # scores kept by captious.meta hang on the time of the asset's folder
@@ -469,8 +486,14 @@ BEST: dict[str, tuple[tuple[str, ...], ...]] = {
         ("scan", *_PLACED, "vilbert_match", *GUARDS),
     ),
 }
-_SHARED = {"objective": "rank", "epochs": 60, "batch": 1500, "patience": 0, "scale": "ranks",
-           "margin": 0.5}  # fmt: skip
+_SHARED: dict[str, Any] = {
+    "objective": "rank",
+    "epochs": 60,
+    "batch": 1500,
+    "patience": 0,
+    "scale": "ranks",
+    "margin": 0.5,
+}
 _SUM = Options(hidden=(), rate=0.04, l2=1e-3, **_SHARED)
 _NETWORK = Options(hidden=(16,), rate=0.01, l2=3e-3, **_SHARED)
 HOW = {
@@ -491,13 +514,14 @@ def rater(
     """Train on the judgements of the photographs that ``keep`` marks by name."""
     parts = []
     judged = expert(tables.where.data)
-    rows, ratings = mean_rating(judged.judged)
+    rows, ratings = mean_rating(ratings_of(judged))
     parts.append(("expert", rows, (ratings - 1) / 3, judged.units, 1.0))
     if crowd_weight:
         other = crowd(tables.where.data)
         mine = crowd_rows(other)
         shares = np.zeros(len(other.samples))
-        shares[other.judged.rows] = other.judged.values
+        votes = ratings_of(other)
+        shares[votes.rows] = votes.values
         parts.append(("crowd", np.arange(len(mine)), shares[mine], other.units[mine], crowd_weight))
     values, target, units, weight, source = [], [], [], [], []
     for number, (what, some, y, names, mass) in enumerate(parts):
@@ -595,6 +619,7 @@ def train_best(tables: Tables, names: Sequence[str]) -> None:
 
 
 def main() -> None:
+    """Read the options and run the steps that they name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--regions", type=Path, required=True)

@@ -2,7 +2,7 @@
 
 Every distinct sentence is normalised once, every distinct word stemmed and looked up once, and the
 paraphrase table is joined with the phrases that really occur. What remains for a pair of sentences
-is comparing integers (``_meteor_align``).
+is comparing integers (``align``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious.metrics import _meteor_phrases
+from captious.metrics._meteor import phrases
 from captious.text import meteor_norm, porter2, tokens
 from captious.text.paraphrase import Paraphrases
 from captious.text.synsets import WordTables
@@ -157,7 +157,7 @@ def _phrases(
     words: Sequence[str], ids: npt.NDArray[np.int32], offsets: Int64s, table: Paraphrases
 ) -> tuple[npt.NDArray[np.int32], Int64s, Relation]:
     """Return the spans of each sentence that have a paraphrase somewhere, and the pairs."""
-    trie = _meteor_phrases.engine(len(ids))
+    trie = phrases.engine(len(ids))
     known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
     labels, children = table.labels.view(np.ndarray), table.children.view(np.ndarray)
     sentence_words = known[ids]

@@ -1,0 +1,1 @@
+"""Looking at regions: rows grouped by image, grounding vectors, what a word attends to."""

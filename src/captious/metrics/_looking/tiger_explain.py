@@ -1,0 +1,125 @@
+"""TIGEr explained: how much references and caption weigh each region, and what each word looks at.
+
+The regions in which they differ most are listed with the words that each attends to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from captious.errors import InputError
+from captious.types import Explanation, Floats, RegionAttention, Sample
+
+if TYPE_CHECKING:
+    from captious.evidence.regions import RegionSet
+    from captious.metrics.tiger import Tiger
+    from captious.models.grounding import GroundingModel
+
+_SHOWN = 4
+
+
+def explain(
+    metric: Tiger, model: GroundingModel, regions: RegionSet, sample: Sample
+) -> Explanation:
+    """Text, data and regions of one sample."""
+    from captious.models.grounding import attention, grounding_vectors, stack
+
+    texts = list(dict.fromkeys([sample.caption, *sample.references]))
+    if not sample.references:
+        raise InputError("tiger needs at least one reference")
+    block, lengths = stack(model.words(texts))
+    vectors = model.regions(regions)
+    hard = metric.profile == "paper"
+    found = grounding_vectors(model, vectors, block, lengths, hard, metric.smooth)
+    ground = found.numpy().astype(np.float64)
+    weights, _ = attention(model, vectors, block, lengths, hard, metric.smooth)
+    place = {text: number for number, text in enumerate(texts)}
+    candidate = ground[0]
+    reference = ground[[place[text] for text in sample.references]].mean(axis=0)
+    tiger, rrs, wds = metric.compare(reference[None], candidate[None])[0].tolist()
+    words = model.tokens(sample.caption)
+    mine = weights[0, :, : int(lengths[0])].numpy()
+    shown = _telling(reference, candidate)
+    boxes = None if regions.boxes is None else np.asarray(regions.boxes, float)
+    listed = [
+        {
+            "region": number,
+            "box": None if boxes is None else [round(float(v), 1) for v in boxes[number]],
+            "candidate": float(candidate[number]),
+            "reference": float(reference[number]),
+            "words": _top(words, mine[number]),
+        }
+        for number in shown
+    ]
+    data: dict[str, Any] = {
+        "image": sample.image,
+        "caption": sample.caption,
+        "references": list(sample.references),
+        "tiger": tiger,
+        "rrs": rrs,
+        "wds": wds,
+        "size": [regions.width, regions.height],
+        "boxes": None if boxes is None else boxes.round(1).tolist(),
+        "candidate": candidate.tolist(),
+        "reference": reference.tolist(),
+        "each_reference": [ground[place[text]].tolist() for text in sample.references],
+        "words": words,
+        "attention": mine.round(4).tolist(),
+        "regions": listed,
+    }
+    drawn = _part(data, (("TIGEr", tiger), ("RRS", rrs), ("WDS", wds)))
+    return Explanation(_text(data), data, () if drawn is None else (drawn,))
+
+
+def _telling(reference: Floats, candidate: Floats) -> list[int]:
+    """Regions to point at: the strongest of each side first, then where the ranks differ most."""
+    rank = np.argsort(np.argsort(-reference)) - np.argsort(np.argsort(-candidate))
+    order = [int(reference.argmax()), int(candidate.argmax())]
+    order += [int(number) for number in np.argsort(-np.abs(rank), kind="stable")]
+    return list(dict.fromkeys(order))[:_SHOWN]
+
+
+def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
+    order = np.argsort(-weights, kind="stable")[:count]
+    return [[words[number], round(float(weights[number]), 3)] for number in order]
+
+
+def _text(data: dict[str, Any]) -> str:
+    lines = [
+        f"TIGEr {data['tiger']:.4f} = (RRS {data['rrs']:.4f} + WDS {data['wds']:.4f}) / 2",
+        f"caption: {data['caption']}",
+    ]
+    for one in data["regions"]:
+        where = "" if one["box"] is None else f" at {one['box']}"
+        lines.append(
+            f"region {one['region']}{where}: candidate {one['candidate']:+.3f}, references "
+            f"{one['reference']:+.3f}; attends to {_words(one)}"
+        )
+    return "\n".join(lines)
+
+
+def _words(one: dict[str, Any]) -> str:
+    return ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])
+
+
+def _part(data: dict[str, Any], scores: tuple[tuple[str, float], ...]) -> RegionAttention | None:
+    """What is looked at, as typed data; None where the regions have no place in the image."""
+    if data["boxes"] is None or not data["size"][0] or np.isnan(data["boxes"]).any():
+        return None
+    boxes = np.array(data["boxes"]) / np.array(data["size"] * 2, float)
+    return RegionAttention(
+        "what the caption and the references look at",
+        data["image"],
+        (int(data["size"][0]), int(data["size"][1])),
+        tuple(map(tuple, boxes.round(5).tolist())),
+        tuple(data["words"]),
+        tuple(map(tuple, np.array(data["attention"]).T.tolist())),
+        caption=tuple(data["candidate"]),
+        references=tuple(data["reference"]),
+        telling=tuple(one["region"] for one in data["regions"]),
+        caption_text=data["caption"],
+        reference_texts=tuple(data["references"]),
+        scores=scores,
+    )

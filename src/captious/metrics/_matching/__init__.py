@@ -1,0 +1,1 @@
+"""Token matching for BERTScore, BERT-TBR and their kin: blocks, kernels, baselines."""

@@ -1,0 +1,1 @@
+"""What METEOR needs: words as numbers, phrases, the alignment, compiled where that pays."""

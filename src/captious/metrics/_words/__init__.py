@@ -1,0 +1,1 @@
+"""Words against words: transport plans, importance, scene graphs told."""

@@ -1,0 +1,458 @@
+"use strict";
+(() => {
+const $ = (id) => document.getElementById(id);
+const D = window.CAPTIOUS_DATA || JSON.parse($("data").textContent);
+const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOTOS : $("photos").textContent;
+const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
+const SMALL = new Set("a an the of in on at by with to from and or is are was were it its his her their he she they this that there has have be as for into onto near next over under up down out while who which some one two".split(" "));
+const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
+const C = D.columns, S = D.systems;
+const main = C.map((c, i) => i).filter((i) => C[i].main);
+const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "captious_ref", "bertscore_f", "vifidel", "rouge_l", "bleu_4"];
+const telling = [...TELLING.map((n) => C.findIndex((c) => c.name === n)).filter((i) => i >= 0), ...main.filter((i) => !TELLING.includes(C[i].name))];
+if (!telling.length) telling.push(0);
+const looking = ["tiger", "captious_ref", "vilbertscore_f", "vifidel", "spice", "meteor", "rouge_l"].map((n) => C.findIndex((c) => c.name === n)).find((i) => i >= 0 && i !== telling[0]);
+const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: telling[0], x: telling[0], y: looking === undefined ? telling[1] || telling[0] : looking, mode: "all", sort: "file", find: "", all: false, caption: null, system: null };
+let brushed = null, order = [], drawn = 0, at = -1;
+
+// -- small things ---------------------------------------------------------------------------
+const esc = (s) => String(s).replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
+const colour = (s) => KINDS[s % KINDS.length];
+const digits = (c) => C[c].times === 100 ? 1 : 2;
+const fmt = (v, c) => v === null || v === undefined ? "–" : (v * C[c].times).toFixed(digits(c)).replace("-", "−");
+const sign = (v, c) => v === null ? "–" : (v > 0 ? "+" : "") + fmt(v, c);
+const sys = (s, more = "") => `<span class="sys"><i style="background:${colour(s)}"></i>${esc(S[s])}${more}</span>`;
+const el = (html) => { const t = document.createElement("template"); t.innerHTML = html.trim(); return t.content.firstElementChild; };
+const mix = (stops, share) => { const p = Math.min(Math.max(share, 0), 1) * (stops.length - 1), k = Math.min(Math.floor(p), stops.length - 2), f = p - k;
+  const rgb = (h) => [1, 3, 5].map((i) => parseInt(h.slice(i, i + 2), 16)); const a = rgb(stops[k]), b = rgb(stops[k + 1]);
+  return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * f)).join(",")})`; };
+let saying;
+const say = (text) => { $("said").textContent = text; $("said").classList.add("on"); clearTimeout(saying); saying = setTimeout(() => $("said").classList.remove("on"), 2200); };
+const letter = (s) => String.fromCharCode(97 + (s % 26));
+const test = (c, a, b) => { for (const t of D.tests) if (t[0] === c) { if (t[1] === a && t[2] === b) return { d: t[3], l: t[4], h: t[5], p: t[6], s: t[7] }; if (t[1] === b && t[2] === a) return { d: -t[3], l: -t[5], h: -t[4], p: t[6], s: t[7] }; } return null; };
+const beaten = (c, s) => S.map((_, o) => o).filter((o) => { if (o === s) return false; const t = test(c, o, s); return t && t.s && (C[c].better ? t.d > 0 : t.d < 0); });
+const range = (c) => { const h = D.distributions[c]; const low = C[c].low !== null && C[c].low >= 0 && C[c].high !== null ? Math.min(C[c].low, h.low) : h.low; return [low, h.high]; };
+const share = (v, c) => { const [l, h] = range(c); return v === null ? 0 : Math.min(1, Math.max(0.01, (v - l) / (h - l || 1))); };
+const urls = new Map();
+function photo(item) {
+  if (!item.photo) return null;
+  if (!urls.has(item.image)) {
+    const [from, length] = item.photo, raw = atob(PHOTOS().slice(from, from + length)), bytes = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    urls.set(item.image, URL.createObjectURL(new Blob([bytes], { type: D.photographs.kind })));
+  }
+  return urls.get(item.image);
+}
+function download(name, text, kind) {
+  const a = document.createElement("a"); a.href = URL.createObjectURL(new Blob([text], { type: kind })); a.download = name;
+  document.body.append(a); a.click(); a.remove(); setTimeout(() => URL.revokeObjectURL(a.href), 4000);
+}
+async function copy(text, what) {
+  try { await navigator.clipboard.writeText(text); } catch {
+    const t = document.createElement("textarea"); t.value = text; document.body.append(t); t.select(); document.execCommand("copy"); t.remove();
+  }
+  say(`Copied as ${what}`);
+}
+
+// -- words --------------------------------------------------------------------------------
+const words = (t) => t.toLowerCase().match(/[\p{L}\p{N}]+(?:[-'’][\p{L}\p{N}]+)*/gu) || [];
+const stem = (w) => w.length > 3 && w.endsWith("s") && !w.endsWith("ss") ? w.slice(0, -1) : w;
+function marked(text, refs) {
+  if (!refs.length) return esc(text);
+  const held = new Set(refs.flatMap(words).map(stem));
+  return esc(text).replace(/[\p{L}\p{N}]+(?:(?:[-'’]|&#39;)[\p{L}\p{N}]+)*/gu, (w) => {
+    const low = w.toLowerCase().replace("&#39;", "'");
+    if (SMALL.has(low) || /^(amp|lt|gt|quot)$/.test(low)) return w;
+    return held.has(stem(low)) ? `<mark class="confirmed" title="in the references">${w}</mark>` : `<mark class="extra" title="in no reference">${w}</mark>`;
+  });
+}
+function missing(text, refs) {
+  const mine = new Set(words(text).map(stem)), count = new Map();
+  for (const r of refs) for (const w of new Set(words(r).filter((w) => !SMALL.has(w)).map(stem))) count.set(w, (count.get(w) || 0) + 1);
+  const least = Math.max(Math.min(2, refs.length), refs.length / 2);
+  return [...count].filter(([w, n]) => n >= least && !mine.has(w)).sort((a, b) => b[1] - a[1]);
+}
+
+// -- overview -----------------------------------------------------------------------------
+const shownColumns = () => state.all || !main.length ? C.map((_, i) => i) : main;
+function overview() {
+  const cols = shownColumns();
+  let html = `<caption class="hidden">Corpus values of every system</caption><thead><tr><th scope="col">System</th>`;
+  for (const c of cols) html += `<th scope="col"><button type="button" data-metric="${c}" data-tip="${esc(C[c].meaning)}. Signature: ${esc(C[c].signature)}">${esc(C[c].label)}</button></th>`;
+  html += "</tr></thead><tbody>";
+  S.forEach((_, s) => {
+    const base = s === state.base && S.length > 1;
+    html += `<tr><th scope="row">${sys(s, S.length > 1 ? ` <sup>${letter(s)}</sup>` : "")}${base ? '<span class="sub">baseline</span>' : ""}</th>`;
+    for (const c of cols) {
+      const [v, l, h] = D.corpus[s][c], t = base || S.length < 2 ? null : test(c, state.base, s);
+      const known = D.corpus.map((r) => r[c][0]).filter((x) => x !== null), best = S.length > 1 && v !== null && v === (C[c].better ? Math.max(...known) : Math.min(...known));
+      const sup = beaten(c, s).map(letter).join("");
+      html += `<td class="${best ? "best" : ""}" title="${v === null ? "no value" : v}"><span class="num">${fmt(v, c)}</span>${sup ? `<sup>${sup}</sup>` : ""}`;
+      if (l !== null && v !== null) html += `<span class="sub">${fmt(l, c)} to ${fmt(h, c)}</span>`;
+      if (t) html += `<span class="sub" data-tip="difference ${sign(t.d, c)}, 95 % interval ${sign(t.l, c)} to ${sign(t.h, c)}, p ${t.p === null ? "–" : t.p < 0.001 ? "< 0.001" : t.p.toFixed(3)} after correction">${sign(t.d, c)}${t.s ? "*" : ""}</span>`;
+      html += "</td>";
+    }
+    html += "</tr>";
+  });
+  $("table").innerHTML = html + "</tbody>";
+  const T = D.testing;
+  $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference to the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
+  $("columns").hidden = main.length === C.length;
+  $("columns").setAttribute("aria-pressed", state.all);
+}
+function copied(kind) {
+  const cols = shownColumns(), cell = (s, c) => [fmt(D.corpus[s][c][0], c).replace("−", "-"), beaten(c, s).map(letter).join("")];
+  if (kind === "csv") {
+    const q = (x) => /[",\n]/.test(x) ? `"${x.replace(/"/g, '""')}"` : x;
+    let out = ["system", ...cols.flatMap((c) => [C[c].name, C[c].name + "_low", C[c].name + "_high"])].map(q).join(",") + "\n";
+    S.forEach((n, s) => { out += [q(n), ...cols.flatMap((c) => D.corpus[s][c].map((v) => v === null ? "" : v))].join(",") + "\n"; });
+    return out;
+  }
+  if (kind === "markdown") {
+    let out = `| System | ${cols.map((c) => C[c].label.replace(/\|/g, "\\|")).join(" | ")} |\n|---|${cols.map(() => "---:|").join("")}\n`;
+    S.forEach((n, s) => { out += `| ${letter(s)} ${n.replace(/\|/g, "\\|")} | ${cols.map((c) => { const [v, b] = cell(s, c); return v + (b && `<sup>${b}</sup>`); }).join(" | ")} |\n`; });
+    return out + "\n" + cols.map((c) => `- ${C[c].label}: \`${C[c].signature}\``).join("\n") + "\n";
+  }
+  const tex = (t) => t.replace(/[\\&%$#_{}~^]/g, (c) => ({ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}" })[c] || "\\" + c);
+  let out = `\\begin{tabular}{l${"r".repeat(cols.length)}}\n\\toprule\nSystem & ${cols.map((c) => tex(C[c].label)).join(" & ")} \\\\\n\\midrule\n`;
+  S.forEach((n, s) => { out += `$^{${letter(s)}}$ ${tex(n)} & ${cols.map((c) => { const [v, b] = cell(s, c); return v === "–" ? "--" : `$${v}${b && `^{${b}}`}$`; }).join(" & ")} \\\\\n`; });
+  return out + "\\bottomrule\n\\end{tabular}\n" + cols.map((c) => `% ${C[c].label}: ${C[c].signature}`).join("\n") + "\n";
+}
+
+// -- compare -------------------------------------------------------------------------------
+function ridges() {
+  const c = state.metric, h = D.distributions[c], w = 600, left = 110, step = 74, high = S.length * step + 34, plot = w - left - 14;
+
+  let out = `<svg viewBox="0 0 ${w} ${high}" role="img" aria-label="Distribution of ${esc(C[c].label)} over single captions, per system" font-size="13">`;
+  S.forEach((n, s) => {
+    const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length, most = Math.max(1, ...counts);
+    let path = `M${left},${base}`;
+    counts.forEach((k, i) => { const y = base - (k / most) * (step - 12); path += `L${(left + i * bin).toFixed(1)},${y.toFixed(1)}L${(left + (i + 1) * bin).toFixed(1)},${y.toFixed(1)}`; });
+    out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(n.length > 13 ? n.slice(0, 12) + "…" : n)}</text>`;
+    out += `<line class="axis" x1="${left}" x2="${left + plot}" y1="${base}" y2="${base}"/>`;
+  });
+  for (let i = 0; i <= 4; i++) out += `<text class="q" x="${left + plot * i / 4}" y="${high - 12}" text-anchor="${i === 0 ? "start" : i === 4 ? "end" : "middle"}" font-size="12">${fmt(h.low + (h.high - h.low) * i / 4, c)}</text>`;
+  $("ridges").innerHTML = out + "</svg>"; $("ridgetitle").textContent = `${C[c].label} of single captions`;
+}
+function gap() {
+  $("gapbox").hidden = S.length < 2;
+  if (S.length < 2) return;
+  if (state.vs === state.base) state.vs = S.findIndex((_, i) => i !== state.base);
+  $("versus").innerHTML = S.map((n, i) => i === state.base ? "" : `<option value="${i}" ${i === state.vs ? "selected" : ""}>${esc(n)}</option>`).join("");
+  const c = state.metric, t = test(c, state.base, state.vs);
+  const found = D.differences.find((d) => d.c === c && ((d.a === state.base && d.b === state.vs) || (d.b === state.base && d.a === state.vs)));
+  if (!found) { $("gap").innerHTML = '<p class="remark">No resampled differences: there are too few images or too many systems.</p>'; return; }
+  const turn = found.b === state.base, low = turn ? -found.high : found.low, high = turn ? -found.low : found.high, counts = turn ? [...found.counts].reverse() : found.counts;
+  const w = 600, tall = 120, left = 14, plot = w - 28, bin = plot / counts.length, most = Math.max(...counts), x = (v) => left + (v - low) / (high - low || 1) * plot;
+  let out = `<svg viewBox="0 0 ${w} ${tall + 34}" role="img" aria-label="Resampled difference of ${esc(S[state.vs])} and ${esc(S[state.base])}" font-size="12">`;
+  counts.forEach((k, i) => { if (k) out += `<rect x="${(left + i * bin).toFixed(1)}" y="${(tall - k / most * (tall - 14)).toFixed(1)}" width="${(bin - 1).toFixed(1)}" height="${(k / most * (tall - 14)).toFixed(1)}" fill="${colour(state.vs)}" fill-opacity=".75"/>`; });
+  out += `<line class="axis" x1="${left}" x2="${w - left}" y1="${tall}" y2="${tall}"/><line x1="${x(0)}" x2="${x(0)}" y1="6" y2="${tall + 4}" stroke="currentColor" stroke-dasharray="4 3"/>`;
+  const near = x(0) < 60 ? "start" : x(0) > w - 60 ? "end" : "middle";
+  out += `<text class="q" x="${x(0)}" y="${tall + 18}" text-anchor="${near}">no difference</text>`;
+  if (t && t.d !== null) { const px = Math.min(Math.max(x(t.d), 40), w - 40); out += `<text x="${px}" y="${tall + 18}" text-anchor="middle" font-weight="600">${Math.abs(px - x(0)) > 90 ? sign(t.d, c) : ""}</text>`; }
+  out += "</svg>";
+  const word = t ? (t.s ? ((t.d > 0) === C[c].better ? "significantly better" : "significantly worse") : "not significantly different") : "";
+  $("gap").innerHTML = out + (t ? `<p class="remark">${esc(S[state.vs])} is ${word} than ${esc(S[state.base])} in ${esc(C[c].label)}: ${sign(t.d, c)} (${sign(t.l, c)} to ${sign(t.h, c)}), p ${t.p < 0.001 ? "< 0.001" : "= " + t.p.toFixed(3)} after correction.</p>`.replace("not significantly different than", "not significantly different from") : "");
+}
+const points = [];
+let plotBox = null;
+function scatter() {
+  const cv = $("scatter"), wide = cv.parentElement.clientWidth, tall = Math.round(Math.min(460, Math.max(280, wide * 0.72))), dpr = window.devicePixelRatio || 1;
+  cv.width = wide * dpr; cv.height = tall * dpr; cv.style.height = tall + "px";
+  const g = cv.getContext("2d"), style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink"), quiet = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
+  g.scale(dpr, dpr); g.clearRect(0, 0, wide, tall);
+  const box = plotBox = { l: 52, r: wide - 14, t: 26, b: tall - 42 }, cx = state.x, cy = state.y, hx = D.distributions[cx], hy = D.distributions[cy];
+  const px = (v) => box.l + 6 + (v - hx.low) / (hx.high - hx.low || 1) * (box.r - box.l - 12), py = (v) => box.b - 6 - (v - hy.low) / (hy.high - hy.low || 1) * (box.b - box.t - 12);
+  g.font = "12px system-ui, sans-serif"; g.strokeStyle = line; g.fillStyle = quiet; g.lineWidth = 1;
+  for (let i = 0; i <= 4; i++) {
+    const vx = hx.low + (hx.high - hx.low) * i / 4, vy = hy.low + (hy.high - hy.low) * i / 4;
+    g.beginPath(); g.moveTo(px(vx), box.t); g.lineTo(px(vx), box.b); g.moveTo(box.l, py(vy)); g.lineTo(box.r, py(vy)); g.stroke();
+    g.textAlign = i === 4 ? "right" : "center"; g.fillText(fmt(vx, cx), i === 4 ? box.r : px(vx), box.b + 16); g.textAlign = "right"; g.fillText(fmt(vy, cy), box.l - 6, py(vy) + 4);
+  }
+  g.fillStyle = ink; g.textAlign = "center"; g.font = "600 13px system-ui, sans-serif"; g.fillText(C[cx].label, (box.l + box.r) / 2, tall - 6); g.textAlign = "left"; g.fillText(C[cy].label, 4, 15);
+  if (cx !== cy) { g.font = "11.5px system-ui, sans-serif"; g.fillStyle = quiet; g.textAlign = "left"; g.fillText(`${C[cy].label} likes it, ${C[cx].label} does not`, box.l + 8, box.t + 14); g.textAlign = "right"; g.fillText(`${C[cx].label} likes it, ${C[cy].label} does not`, box.r - 8, box.b - 8); }
+  const crowd = D.dots.systems;
+  for (let i = 0; i < crowd.length; i++) { const vx = D.dots.values[cx][i], vy = D.dots.values[cy][i]; if (vx === null || vy === null) continue; g.fillStyle = colour(crowd[i]); g.globalAlpha = 0.18; g.fillRect(px(vx) - 1.2, py(vy) - 1.2, 2.4, 2.4); }
+  points.length = 0;
+  D.items.forEach((item, i) => item.captions.forEach((cap, s) => {
+    if (!cap || cap.v[cx] === null || cap.v[cy] === null) return;
+    const p = { x: px(cap.v[cx]), y: py(cap.v[cy]), i, s }; points.push(p);
+    const on = !brushed || brushed.has(i + "/" + s);
+    g.globalAlpha = on ? 0.8 : 0.15; g.fillStyle = colour(s); g.beginPath(); g.arc(p.x, p.y, 4.2, 0, 7); g.fill();
+  }));
+  g.globalAlpha = 1;
+  let lx = box.r; g.textAlign = "right"; g.font = "12px system-ui, sans-serif";
+  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = S[s].length > 16 ? S[s].slice(0, 15) + "…" : S[s], w = g.measureText(n).width; if (lx - w < 130) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
+  cv.setAttribute("aria-label", `Scatter of ${C[cx].label} and ${C[cy].label}, ${points.length} captions of the gallery`);
+}
+function brushing() {
+  const cv = $("scatter"), b = $("brush"); let from = null;
+  const place = (e) => { const r = cv.getBoundingClientRect(); return [e.clientX - r.left, e.clientY - r.top]; };
+  const nearest = ([x, y]) => points.reduce((best, p) => { const d = (p.x - x) ** 2 + (p.y - y) ** 2; return d < best[0] ? [d, p] : best; }, [100, null])[1];
+  cv.addEventListener("pointerdown", (e) => { from = place(e); cv.setPointerCapture(e.pointerId); });
+  cv.addEventListener("pointermove", (e) => {
+    const to = place(e);
+    if (!from) { const p = nearest(to); if (p) { const it = D.items[p.i]; tip(`${S[p.s]}: ${it.captions[p.s].t}`, e.clientX, e.clientY); } else untip(); return; }
+    Object.assign(b.style, { left: Math.min(from[0], to[0]) + "px", top: Math.min(from[1], to[1]) + "px", width: Math.abs(to[0] - from[0]) + "px", height: Math.abs(to[1] - from[1]) + "px" });
+    b.hidden = Math.abs(to[0] - from[0]) + Math.abs(to[1] - from[1]) < 8;
+  });
+  cv.addEventListener("pointerleave", untip);
+  cv.addEventListener("pointerup", (e) => {
+    if (!from) return; const to = place(e), start = from; from = null; b.hidden = true;
+    if (Math.abs(to[0] - start[0]) + Math.abs(to[1] - start[1]) < 8) { const p = nearest(to); if (p) open(p.i, p.s); else if (brushed) { brushed = null; refresh(); } return; }
+    const inside = points.filter((p) => p.x >= Math.min(start[0], to[0]) && p.x <= Math.max(start[0], to[0]) && p.y >= Math.min(start[1], to[1]) && p.y <= Math.max(start[1], to[1]));
+    brushed = inside.length ? new Set(inside.map((p) => p.i + "/" + p.s)) : null;
+    refresh(); if (brushed) say(`${brushed.size} captions selected; see the gallery`);
+  });
+  cv.addEventListener("pointercancel", () => { from = null; b.hidden = true; });
+}
+
+// -- gallery -------------------------------------------------------------------------------
+const MODES = { all: ["All", "every sample in this file"], different: ["Different", "systems say different things"], regressions: ["Worse than the baseline", "the chosen system scores lower than the baseline in the chosen metric"], unscored: ["Not scored", "a metric could not score a caption"], cut: ["Cut off", "a caption ends in a word such as “a” or “with”"] };
+const better = (c) => C[c].better ? 1 : -1;
+const value = (item, s, c) => item.captions[s] ? item.captions[s].v[c] : null;
+const meanOf = (item, c) => { const v = item.captions.filter(Boolean).map((k) => k.v[c]).filter((x) => x !== null); return v.length ? v.reduce((a, b) => a + b) / v.length : null; };
+const apart = (item) => Math.max(...item.captions.map((k) => !k || k.v[state.x] === null || k.v[state.y] === null ? -1 : Math.abs(place(k.v[state.x], state.x) - place(k.v[state.y], state.y))));
+const sorted = {};
+function place(v, c) { if (!sorted[c]) sorted[c] = D.items.flatMap((i) => i.captions.map((k) => k && k.v[c])).filter((x) => x !== null && x !== undefined).sort((a, b) => a - b); const l = sorted[c]; let a = 0, b = l.length; while (a < b) { const m = (a + b) >> 1; if (l[m] < v) a = m + 1; else b = m; } const r = a / Math.max(1, l.length - 1); return C[c].better ? r : 1 - r; }
+const difference = (item) => { const a = value(item, state.base, state.metric), b = value(item, state.vs, state.metric); return a === null || b === null ? null : (b - a) * better(state.metric); };
+function keep(item, i) {
+  if (brushed && !item.captions.some((_, s) => brushed.has(i + "/" + s))) return false;
+  if (state.mode === "different" && new Set(item.captions.filter(Boolean).map((k) => k.t)).size < 2) return false;
+  if (state.mode === "regressions") { const d = difference(item); if (d === null || d >= 0) return false; }
+  if (state.mode === "unscored" && !item.captions.some((k) => k && k.v.some((v) => v === null))) return false;
+  if (state.mode === "cut" && !item.captions.some((k) => k && (!words(k.t).length || CUT.has(words(k.t).pop())))) return false;
+  if (state.find) { const all = [item.id, ...item.captions.map((k) => k ? k.t : ""), ...item.refs].join(" ").toLowerCase(); if (!state.find.toLowerCase().split(/\s+/).every((w) => all.includes(w))) return false; }
+  return true;
+}
+function arrange() {
+  order = D.items.map((_, i) => i).filter((i) => keep(D.items[i], i));
+  const by = { best: (i) => { const v = meanOf(D.items[i], state.metric); return v === null ? -Infinity : v * better(state.metric); }, worst: (i) => { const v = meanOf(D.items[i], state.metric); return v === null ? -Infinity : -v * better(state.metric); }, difference: (i) => { const v = difference(D.items[i]); return v === null ? -Infinity : -v; }, gain: (i) => { const v = difference(D.items[i]); return v === null ? -Infinity : v; }, disagree: (i) => apart(D.items[i]) }[state.sort];
+  if (by) { const key = new Map(order.map((i) => [i, by(i)])); order.sort((a, b) => key.get(b) - key.get(a) || a - b); }
+}
+function barsOf(cap, s, cols) {
+  return `<div class="bars">${cols.map((c) => `<span>${esc(C[c].label)}</span><span class="track"><i style="width:${(share(cap.v[c], c) * 100).toFixed(0)}%;background:${colour(s)}"></i></span><b title="${cap.v[c] === null ? esc((cap.why || {})[c] || "not scored") : cap.v[c]}">${fmt(cap.v[c], c)}</b>`).join("")}</div>`;
+}
+function verdictButtons(i, s) {
+  const v = verdicts[key(i, s)] || {};
+  return `<span class="verdict" role="group" aria-label="Your verdict"><button type="button" data-verdict="1" data-i="${i}" data-s="${s}" aria-pressed="${v.rating === 1}">good</button><button type="button" data-verdict="0" data-i="${i}" data-s="${s}" aria-pressed="${v.rating === 0}">bad</button></span>`;
+}
+function card(i) {
+  const item = D.items[i], cols = [...new Set([state.metric, ...telling])].slice(0, 5);
+  const node = el(`<article class="item" data-i="${i}" aria-label="${esc(item.id)}"><div><button class="photo" type="button" aria-label="Open ${esc(item.id)}"></button><p class="id">${esc(item.id)}</p></div><div class="rows"></div></article>`);
+  node.querySelector(".rows").innerHTML = item.captions.map((cap, s) => !cap ? "" : `<div class="row"><div><div class="who">${sys(s)}${verdictButtons(i, s)}</div><button class="open" type="button" data-s="${s}">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</button></div>${barsOf(cap, s, cols)}</div>`).join("") + (item.refs.length ? `<details><summary>${item.refs.length} reference${item.refs.length > 1 ? "s" : ""}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>` : "");
+  const p = node.querySelector(".photo"), src = photo(item);
+  if (src) { const img = new Image(); img.alt = `photograph of ${item.id}`; img.src = src; p.append(img); } else p.innerHTML = `<span>${item.image ? "photograph not found" : "no photograph"}</span>`;
+  return node;
+}
+function more() {
+  const to = Math.min(order.length, drawn + 12), part = document.createDocumentFragment();
+  for (; drawn < to; drawn++) part.append(card(order[drawn]));
+  $("cards").append(part);
+}
+function gallery() {
+  arrange(); drawn = 0; at = -1; $("cards").textContent = "";
+  const left = D.samples - D.items.length;
+  $("count").textContent = `${order.length.toLocaleString("en")} of ${D.items.length.toLocaleString("en")} samples` + (left > 0 ? ` (${left.toLocaleString("en")} more are not in this file)` : "");
+  if (!order.length) $("cards").innerHTML = '<p class="none card">No sample fits. Choose “All”, or clear the search.</p>';
+  $("unbrush").hidden = !brushed;
+  more();
+  $("modes").innerHTML = Object.entries(MODES).filter(([m]) => S.length > 1 || !["different", "regressions"].includes(m)).map(([m, [n, why]]) => `<button type="button" data-mode="${m}" aria-pressed="${m === state.mode}" title="${why}">${n}</button>`).join("");
+  const label = C[state.metric].label, options = [["file", "as in the file"], ["best", `best ${label} first`], ["worst", `worst ${label} first`], ...(S.length > 1 ? [["difference", `${S[state.vs]} behind ${S[state.base]} in ${label}`], ["gain", `${S[state.vs]} ahead of ${S[state.base]} in ${label}`]] : []), ["disagree", `${C[state.x].label} and ${C[state.y].label} disagree`]];
+  $("sort").innerHTML = options.map(([v, n]) => `<option value="${v}" ${v === state.sort ? "selected" : ""}>${esc(n)}</option>`).join("");
+}
+
+// -- buckets --------------------------------------------------------------------------------
+function buckets() {
+  const c = state.metric;
+  $("bucketcharts").innerHTML = D.buckets.map((b) => {
+    const all = b.parts.flatMap((p) => p.values.flatMap((v) => v[c])).filter((x) => x !== null), low = Math.min(...all, C[c].low === 0 ? 0 : Infinity), high = Math.max(...all), w = 420, left = 12, row = 22, x = (v) => left + (v - low) / (high - low || 1) * (w - left - 64);
+    let y = 4, out = "";
+    for (const p of b.parts) {
+      y += 20; out += `<text x="0" y="${y}" font-weight="600">${esc(p.label)}</text><text class="q" x="${w}" y="${y}" text-anchor="end" font-size="12">${p.range ? esc(p.range) + ", " : ""}${p.n.toLocaleString("en")} captions</text>`; y += 6;
+      S.forEach((n, s) => { const [v, l, h] = p.values[s][c]; y += row; if (v === null) return; out += `<line class="axis" x1="${left}" x2="${w - 60}" y1="${y - 8}" y2="${y - 8}"/>${l !== null ? `<line x1="${x(l).toFixed(1)}" x2="${x(h).toFixed(1)}" y1="${y - 8}" y2="${y - 8}" stroke="${colour(s)}" stroke-width="5" stroke-opacity=".35" stroke-linecap="round"/>` : ""}<circle cx="${x(v).toFixed(1)}" cy="${y - 8}" r="5" fill="${colour(s)}"><title>${esc(n)}: ${fmt(v, c)}</title></circle><text x="${w}" y="${y - 4}" text-anchor="end">${fmt(v, c)}</text>`; });
+      y += 8;
+    }
+    return `<div class="card"><h3>By ${esc(b.title)}</h3><svg viewBox="0 0 ${w} ${y}" width="${w}" font-size="13" role="img" aria-label="${esc(C[c].label)} by ${esc(b.title)}">${out}</svg></div>`;
+  }).join("") || '<p class="remark">Too few captions to cut into parts.</p>';
+}
+
+// -- about ----------------------------------------------------------------------------------
+function about() {
+  let html = '<div class="card">';
+  const out = [...D.left_out, ...D.photographs.problems];
+  if (D.shown.how) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
+  const list = (title, lines) => lines.length ? `<h3>${title}</h3><ul>${lines.map((l) => `<li>${esc(l)}</li>`).join("")}</ul>` : "";
+  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(C.map((c) => c.signature))].map((g) => `<dt>${C.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
+  html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
+  const names = Object.entries(D.files);
+  if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
+  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta cider_d meteor --set verdicts.json</code> reads as human judgements.</p>`;
+  html += `<h3>Keys</h3><p><kbd>j</kbd> <kbd>k</kbd> next and previous sample, <kbd>Enter</kbd> open, <kbd>←</kbd> <kbd>→</kbd> other system, <kbd>/</kbd> find, <kbd>Esc</kbd> close.</p><p class="remark">captious ${esc(D.version)}</p></div>`;
+  $("aboutbody").innerHTML = html;
+}
+
+// -- one caption ------------------------------------------------------------------------------
+let tab = null, current = null;
+function open(i, s, quiet) {
+  if (!D.items[i]) return;
+  if (!D.items[i].captions[s]) s = D.items[i].captions.findIndex(Boolean);
+  current = [i, s]; state.caption = D.items[i].id; state.system = S[s];
+  const item = D.items[i], cap = item.captions[s], src = photo(item), lost = missing(cap.t, item.refs), told = D.explained[item.rows[s]] || [];
+  const d = $("caption");
+  d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹<span class="wide"> Back</span></button><button type="button" data-step="1" aria-label="Next sample"><span class="wide">Next </span>›</button><button type="button" data-close aria-label="Close">Close</button></div>
+  <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="width:min(100%, calc(74vh * ${(item.photo[2] / item.photo[3]).toFixed(4)}));aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
+  <div>${sys(s)} <span style="float:right">${verdictButtons(i, s)}</span><p class="big">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</p>
+  ${item.refs.length ? `<p class="remark"><mark>word</mark> a reference has it &nbsp; <mark class="extra">word</mark> no reference has it</p>` : ""}
+  ${lost.length ? `<h4 style="margin-top:10px">Missing: most references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
+  <details ${innerWidth > 760 ? "open" : ""}><summary>${item.refs.length} reference${item.refs.length === 1 ? "" : "s"}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>
+  <div class="block"><h4>Scores</h4>${barsOf(cap, s, shownColumns())}</div>
+  <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>
+  <div class="block"><h4><label for="remark">Remark</label></h4><textarea id="remark" placeholder="What is right or wrong with this caption?">${esc((verdicts[key(i, s)] || {}).remark || "")}</textarea></div></div></div>`;
+  if (!d.open) d.showModal();
+  d.scrollTop = 0;
+  if (told.length) { const k = Math.max(0, told.findIndex((t) => t.metric === tab)); showWhy(told, k); }
+  $("remark").addEventListener("input", (e) => { const v = verdicts[key(...current)] = verdicts[key(...current)] || {}; v.remark = e.target.value; store(); });
+  if (!quiet) remember();
+}
+function showWhy(told, k) {
+  const one = told[k]; tab = one.metric;
+  document.querySelectorAll("[data-tab]").forEach((b) => b.setAttribute("aria-selected", +b.dataset.tab === k));
+  const box = $("why"); box.textContent = ""; overlay([]);
+  for (const part of one.parts) box.append(draw(part));
+  box.append(el(`<pre>${esc(one.text)}</pre>`));
+  $("lookat").textContent = one.parts.some((p) => p.kind === "RegionAttention") ? "Point at a word to see the regions that it looks at." : "";
+}
+function overlay(boxes, words) {
+  const svg = document.querySelector(".frame svg"); if (!svg) return;
+  svg.innerHTML = boxes.map(({ box, a, k }) => `<rect data-region="${k}" x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="#E69F00" fill-opacity="${(0.3 * a).toFixed(3)}" stroke="#fff" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="2.5" vector-effect="non-scaling-stroke"/><rect x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" stroke="#D55E00" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="1.5" vector-effect="non-scaling-stroke" pointer-events="none"/>`).join("");
+  svg.querySelectorAll("[data-region]").forEach((r) => r.addEventListener("pointerenter", (e) => words && tip(words(+r.dataset.region), e.clientX, e.clientY)));
+  svg.onpointerleave = untip;
+}
+function draw(part) {
+  if (part.svg) { const node = el(`<div class="picture">${part.svg}<p><button type="button" data-save>Save picture</button></p></div>`); node.querySelector("[data-save]").onclick = () => download(`${state.caption}-${tab}.svg`, part.svg, "image/svg+xml"); return node; }
+  if (part.kind === "WordMarks") return el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w) => `<span class="chip ${esc(w.state)}" title="${esc(w.note || w.state)}">${esc(w.word)}${w.weight !== null && part.meaning ? `<small>${w.weight.toFixed(2)}</small>` : ""}</span>`).join("")}</div>${part.meaning ? `<p class="remark">${esc(part.meaning)}</p>` : ""}</div>`);
+  if (part.kind === "MatchMatrix") {
+    const blues = ["#f7f9fc", "#c6dbef", "#6baed6", "#2171b5", "#08407e"], low = part.threshold || 0;
+    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
+  }
+  if (part.kind === "Contributions") {
+    const most = Math.max(...part.items.map((k) => Math.abs(k.share)), 1e-9);
+    return el(`<div><p class="remark">${part.score.toFixed(3)} = ${part.baseline.toFixed(3)} (a mean caption of the training set) plus what each input adds:</p><div class="shares">${part.items.map((k) => { const w = Math.abs(k.share) / most * 100; return `<span>${esc(k.name)} = ${k.value.toFixed(3)}</span><span class="half"><span style="display:flex;justify-content:flex-end">${k.share < 0 ? `<i style="width:${w}%;background:#E69F00"></i>` : ""}</span><span>${k.share >= 0 ? `<i style="width:${w}%;background:#0072B2"></i>` : ""}</span></span><b style="text-align:right">${k.share > 0 ? "+" : k.share < 0 ? "−" : ""}${Math.abs(k.share).toFixed(3)}</b>`; }).join("")}</div></div>`);
+  }
+  if (part.kind === "RegionAttention") {
+    const node = el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w, k) => /^[\p{L}\p{N}#]/u.test(w) ? `<button type="button" class="chip" data-word="${k}">${esc(w)}</button>` : "").join("")}${part.caption.length ? `<button type="button" class="chip confirmed" data-all="caption">whole caption</button>` : ""}${part.references.length ? `<button type="button" class="chip confirmed" data-all="references">the references</button>` : ""}</div></div>`);
+    const whole = new Set(part.whole);
+    const show = (weights) => {
+      const low = Math.min(...weights), span = Math.max(...weights) - low || 1;
+      const listed = weights.map((v, k) => ({ k, a: (v - low) / span, box: part.boxes[k] })).filter((b) => !whole.has(b.k)).sort((a, b) => b.a - a.a).slice(0, 5).reverse();
+      const top = Math.max(...listed.map((b) => b.a), 1e-9); listed.forEach((b) => { b.a /= top; });
+      overlay(listed, (r) => { const o = part.words.map((w, k) => [w, part.shares[k][r]]).sort((a, b) => b[1] - a[1]).slice(0, 4); return `region ${r}: ` + o.map(([w, v]) => `${w} ${v.toFixed(2)}`).join(", "); });
+    };
+    const pick = (b) => { node.querySelectorAll(".chip").forEach((c) => c.classList.toggle("on", c === b)); show(b.dataset.all ? part[b.dataset.all] : part.shares[+b.dataset.word]); };
+    node.querySelectorAll("button").forEach((b) => { b.onpointerenter = b.onfocus = b.onclick = () => pick(b); });
+    queueMicrotask(() => { const strongest = part.words.map((w, k) => [SMALL.has(w.toLowerCase()) || !/^\p{L}{2}/u.test(w) ? -1 : Math.max(...part.shares[k].filter((_, r) => !whole.has(r)), 0), k]).sort((a, b) => b[0] - a[0])[0]; const b = strongest && node.querySelector(`[data-word="${strongest[1]}"]`); if (b) pick(b); });
+    return node;
+  }
+  return el("<p></p>");
+}
+function step(by) {
+  if (current && $("caption").open) { const p = order.indexOf(current[0]), next = order[p + by]; if (next !== undefined) open(next, current[1]); return; }
+  at = Math.min(Math.max(at + by, 0), order.length - 1); while (drawn <= at && drawn < order.length) more();
+  document.querySelectorAll(".item.at").forEach((n) => n.classList.remove("at"));
+  const node = document.querySelector(`.item[data-i="${order[at]}"]`); if (node) { node.classList.add("at"); node.scrollIntoView({ block: "start" }); }
+}
+
+// -- verdicts ---------------------------------------------------------------------------------
+const KEY = "captious " + D.title + " " + D.captions + " " + (D.items[0] ? D.items[0].id : "");
+let verdicts = {};
+try { verdicts = JSON.parse(localStorage.getItem(KEY) || "{}"); } catch { /* no storage here: verdicts live as long as the page */ }
+const key = (i, s) => D.items[i].id + "\n" + S[s];
+const store = () => { try { localStorage.setItem(KEY, JSON.stringify(verdicts)); } catch { /* as above */ } counted(); };
+const counted = () => { const n = Object.values(verdicts).filter((v) => v.rating !== undefined).length; $("export").textContent = n ? `Export ${n} verdict${n > 1 ? "s" : ""}` : "Export verdicts"; };
+function exported() {
+  const records = new Map();
+  D.items.forEach((item, i) => item.captions.forEach((cap, s) => {
+    const v = cap && verdicts[key(i, s)]; if (!v || v.rating === undefined) return;
+    const same = (item.image || item.id) + "\n" + cap.t, old = records.get(same);
+    if (old) { old.rating.push(v.rating); return; } // two systems said the same: one record, two ratings
+    records.set(same, { id: item.id, group: S[s], image: item.image, caption: cap.t, references: item.refs, rating: [v.rating], remark: v.remark || "" });
+  }));
+  return [...records.values()].map((r) => ({ ...r, rating: r.rating.length === 1 ? r.rating[0] : r.rating }));
+}
+
+// -- address, tips, events -----------------------------------------------------------------------
+const FIRST = { ...state };
+function remember() {
+  const q = new URLSearchParams();
+  for (const k of ["caption", "system", "mode", "sort", "find"]) if (state[k] && state[k] !== FIRST[k]) q.set(k, state[k]);
+  for (const k of ["metric", "x", "y"]) if (state[k] !== FIRST[k]) q.set(k, C[state[k]].name);
+  for (const k of ["base", "vs"]) if (state[k] !== FIRST[k]) q.set(k, S[state[k]]);
+  const text = "#" + q; if (text !== location.hash && !(text === "#" && !location.hash.includes("="))) history.replaceState(null, "", text === "#" ? location.pathname + location.search : text);
+}
+function recall() {
+  if (!location.hash.includes("=")) return;
+  const q = new URLSearchParams(location.hash.slice(1)), col = (k) => C.findIndex((c) => c.name === q.get(k)), one = (k) => S.indexOf(q.get(k));
+  for (const k of ["mode", "sort", "find"]) state[k] = q.get(k) || FIRST[k];
+  for (const k of ["metric", "x", "y"]) state[k] = col(k) >= 0 ? col(k) : FIRST[k];
+  for (const k of ["base", "vs"]) state[k] = one(k) >= 0 ? one(k) : FIRST[k];
+  if (!MODES[state.mode]) state.mode = "all";
+  state.caption = q.get("caption"); state.system = q.get("system");
+}
+const tip = (text, x, y) => { const t = $("tip"); t.textContent = text; t.hidden = false; const host = $("caption").open ? $("caption") : document.body; if (t.parentElement !== host) host.append(t); const r = t.getBoundingClientRect(); t.style.left = Math.max(6, Math.min(x + 12, innerWidth - r.width - 8)) + "px"; t.style.top = (y + r.height + 24 > innerHeight ? y - r.height - 10 : y + 16) + "px"; };
+const untip = () => { $("tip").hidden = true; if ($("tip").parentElement !== document.body) document.body.append($("tip")); };
+function selects() {
+  const cols = (chosen) => C.map((c, i) => `<option value="${i}" ${i === chosen ? "selected" : ""}>${esc(c.label)}</option>`).join("");
+  for (const id of ["metric", "bucketmetric"]) $(id).innerHTML = cols(state.metric);
+  $("x").innerHTML = cols(state.x); $("y").innerHTML = cols(state.y);
+  $("base").innerHTML = S.map((n, i) => `<option value="${i}" ${i === state.base ? "selected" : ""}>${esc(n)}</option>`).join("");
+  document.querySelector(".base").hidden = S.length < 2; $("find").value = state.find;
+}
+function refresh() { selects(); overview(); ridges(); gap(); scatter(); gallery(); buckets(); remember(); }
+function theme(to) {
+  const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  if (to) document.documentElement.dataset.theme = to;
+  $("theme").textContent = dark ? "Light" : "Dark"; $("theme").dataset.shade = dark ? "light" : "dark";
+}
+document.addEventListener("click", (e) => {
+  const b = e.target.closest("button"); if (!b) { if (e.target === $("caption")) $("caption").close(); return; }
+  if (b.dataset.copy) copy(copied(b.dataset.copy), b.textContent);
+  else if (b.dataset.mode) { state.mode = b.dataset.mode; gallery(); remember(); }
+  else if (b.dataset.verdict !== undefined) {
+    const k = key(+b.dataset.i, +b.dataset.s), v = verdicts[k] = verdicts[k] || {}, r = +b.dataset.verdict;
+    if (v.rating === r) delete v.rating; else v.rating = r;
+    store(); document.querySelectorAll(`[data-verdict][data-i="${b.dataset.i}"][data-s="${b.dataset.s}"]`).forEach((o) => o.setAttribute("aria-pressed", v.rating === +o.dataset.verdict));
+  }
+  else if (b.dataset.metric) { state.metric = +b.dataset.metric; state.sort = "worst"; refresh(); $("gallery").scrollIntoView(); }
+  else if (b.dataset.tab) showWhy(D.explained[D.items[current[0]].rows[current[1]]], +b.dataset.tab);
+  else if (b.dataset.to) open(current[0], +b.dataset.to);
+  else if (b.dataset.step) step(+b.dataset.step);
+  else if (b.dataset.close !== undefined) $("caption").close();
+  else if (b.classList.contains("open")) open(+b.closest(".item").dataset.i, +b.dataset.s);
+  else if (b.classList.contains("photo")) open(+b.closest(".item").dataset.i, 0);
+  else if (b.id === "columns") { state.all = !state.all; overview(); }
+  else if (b.id === "theme") { theme(b.dataset.shade); scatter(); }
+  else if (b.id === "unbrush") { brushed = null; refresh(); }
+  else if (b.id === "export") { const r = exported(); if (!r.length) say("Mark a caption as good or bad first"); else download("verdicts.json", JSON.stringify(r, null, 1) + "\n", "application/json"); }
+});
+for (const [id, names] of [["base", ["base"]], ["metric", ["metric"]], ["bucketmetric", ["metric"]], ["versus", ["vs"]], ["x", ["x"]], ["y", ["y"]]]) $(id).addEventListener("change", (e) => { for (const n of names) state[n] = +e.target.value; if (id === "x" || id === "y") brushed = null; refresh(); });
+$("sort").addEventListener("change", (e) => { state.sort = e.target.value; gallery(); remember(); });
+let typing; $("find").addEventListener("input", (e) => { clearTimeout(typing); typing = setTimeout(() => { state.find = e.target.value.trim(); gallery(); remember(); }, 120); });
+$("caption").addEventListener("close", () => { untip(); state.caption = state.system = null; const i = current && current[0]; current = null; remember(); if (i !== null && document.activeElement === document.body) { const n = document.querySelector(`.item[data-i="${i}"] .photo`); if (n) n.focus({ preventScroll: true }); } });
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || /INPUT|TEXTAREA|SELECT/.test(e.target.tagName)) { if (e.key === "Escape" && e.target.id === "find") e.target.blur(); return; }
+  if (e.key === "j") step(1); else if (e.key === "k") step(-1);
+  else if (e.key === "/") { e.preventDefault(); $("find").focus(); }
+  else if (e.key === "Enter" && at >= 0 && !$("caption").open && e.target === document.body) open(order[at], 0);
+  else if ((e.key === "ArrowRight" || e.key === "ArrowLeft") && current) { const to = current[1] + (e.key === "ArrowRight" ? 1 : -1); if (D.items[current[0]].captions[to]) open(current[0], to); }
+});
+for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, (e) => { const n = e.target.closest && e.target.closest("[data-tip]"); if (n) { const r = n.getBoundingClientRect(); tip(n.dataset.tip, r.left, r.bottom - 8); } else if (kind === "pointerover" && e.target.id !== "scatter" && !e.target.dataset.region) untip(); });
+addEventListener("hashchange", () => { if (!location.hash.includes("=")) return; recall(); refresh(); opened(); });
+let resizing; addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(scatter, 120); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(document.documentElement.dataset.theme); scatter(); });
+function opened() { if (state.caption === null) { if ($("caption").open) $("caption").close(); return; } const i = D.items.findIndex((t) => t.id === state.caption); if (i >= 0) open(i, Math.max(0, S.indexOf(state.system)), true); else say("That caption is not in this file"); }
+theme(); recall(); counted(); about(); brushing(); refresh(); opened();
+new IntersectionObserver((e) => { if (e[0].isIntersecting && drawn < order.length) more(); }, { rootMargin: "900px" }).observe($("more"));
+document.documentElement.dataset.ready = "yes";
+})();

@@ -1,0 +1,171 @@
+"""The report as data and as a file: what stands in it, how large it gets, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import captious
+from captious.cli import main
+from captious.engine.table import ScoreTable
+from captious.report import contents, page
+
+pytest.importorskip("jinja2")
+
+
+def table(samples: int = 12, systems: int = 2, metrics: str = "bleu,cider_d") -> ScoreTable:
+    rng = np.random.default_rng(1)
+    words = "dog cat man woman runs sits red blue ball tree house river bird car child".split()
+    rows = []
+    for n in range(samples):
+        references = [" ".join(rng.choice(words, 6)) for _ in range(3)]
+        for s in range(systems):
+            take = 4 if s == 0 else 1
+            text = " ".join([*references[0].split()[:take], *rng.choice(words, 3)])
+            rows.append({"id": f"s{n}", "system": f"system {s}", "caption": text,
+                         "references": references})  # fmt: skip
+    return captious.score(rows, metrics=[m for m in metrics.split(",")])
+
+
+def data_of(path: Path) -> dict:
+    text = path.read_text("utf-8")
+    inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    return json.loads(inside.group(1))
+
+
+def test_one_file_holds_everything_and_asks_for_nothing(tmp_path):
+    found = table()
+    page.write(found, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+    assert "default-src 'none'" in text
+    data = data_of(tmp_path / "report.html")
+    assert data["systems"] == ["system 0", "system 1"]
+    assert [c["label"] for c in data["columns"] if c["main"]] == ["BLEU-4", "CIDEr-D"]
+    value = found.corpora["system 0"]["cider_d"]
+    at = list(found.values).index("cider_d")
+    np.testing.assert_allclose(data["corpus"][0][at], [value, value.low, value.high], rtol=1e-4)
+    assert len(data["items"]) == 12
+    assert len(data["explained"]) == 24
+    assert {p["kind"] for told in data["explained"].values() for t in told for p in t["parts"]} == {
+        "WordMarks"
+    }
+
+
+def test_tests_have_enough_trials_to_find_what_is_there(tmp_path):
+    """p is at least 1 / trials, times the number of comparisons: too few, and nothing is found."""
+    found = contents.contents(table(samples=40), contents.choose(table(samples=40), 500))
+    columns = [c["name"] for c in found["columns"]]
+    test = next(t for t in found["tests"] if t[0] == columns.index("cider_d"))
+    assert test[3] < 0
+    assert test[7] == 1
+
+
+def test_beyond_the_limit_the_page_says_what_was_left_out(tmp_path):
+    found = table(samples=60)
+    remarks = page.write(found, tmp_path / "r.html", page.Options(most=40, seconds=0))
+    data = data_of(tmp_path / "r.html")
+    assert len(data["items"]) == 20
+    assert data["samples"] == 60
+    assert "best" in data["shown"]["how"]
+    assert any("20 of 60 samples" in line for line in remarks)
+    assert len(data["dots"]["systems"]) == 80
+
+
+def test_best_and_worst_are_inside():
+    found = table(samples=60, systems=1, metrics="cider_d")
+    rows = contents.rows_of(contents.choose(found, 20)).tolist()
+    assert len(rows) == 20
+    order = np.argsort(found.values["cider_d"], kind="stable")
+    assert {int(order[0]), int(order[-1])} <= set(rows)
+
+
+def test_a_bundle_holds_all(tmp_path):
+    page.write(table(samples=60), tmp_path / "out", page.Options(bundle=True, seconds=0, most=3))
+    text = (tmp_path / "out/data.js").read_text("utf-8")
+    data = json.loads(text.removeprefix("window.CAPTIOUS_DATA=").rstrip().removesuffix(";"))
+    assert len(data["items"]) == 60
+    assert "photographs.js" in (tmp_path / "out/index.html").read_text("utf-8")
+
+
+def test_five_hundred_captions_stay_within_the_budget(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    (tmp_path / "photos").mkdir()
+    rows = []
+    for n in range(500):
+        noise = rng.integers(0, 255, (12, 16, 3), dtype=np.uint8)
+        Image.fromarray(noise).resize((640, 480)).save(tmp_path / f"photos/{n}.jpg")
+        rows.append({"id": str(n), "image": f"{n}.jpg", "caption": f"a dog runs past house {n}",
+                     "references": [f"the dog runs {n}", "a dog near a house"]})  # fmt: skip
+    found = captious.score(rows, images=tmp_path / "photos", metrics=["bleu", "cider_d", "rouge_l"])
+    page.write(found, tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size <= page.BUDGET
+    data = data_of(tmp_path / "r.html")
+    assert sum("photo" in item for item in data["items"]) == 500
+
+
+def test_captions_cannot_break_out_of_the_page(tmp_path):
+    evil = "</script><script>alert(1)</script> & <b>bold</b>"
+    rows = [{"id": "<x>", "caption": evil, "references": [evil, "a"]}] * 1
+    rows.append({"id": "y", "caption": "b", "references": ["b c"]})
+    page.write(captious.score(rows, metrics=["bleu"]), tmp_path / "r.html")
+    assert "<script>alert" not in (tmp_path / "r.html").read_text("utf-8")
+    assert data_of(tmp_path / "r.html")["items"][0]["captions"][0]["t"] == evil
+
+
+def test_the_verb_reads_stored_tables_and_refuses_others(tmp_path, capsys):
+    table().save(tmp_path / "scores.parquet")
+    out = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "scores.parquet"), "-o", str(out), "-q"]) == 0
+    assert data_of(out)["captions"] == 24
+    (tmp_path / "other.json").write_text("[]")
+    assert main(["report", str(tmp_path / "other.json"), "-o", str(out)]) == 2
+    assert "captious score" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "scores.parquet"), "-o", str(tmp_path / "x.pdf")]) == 2
+    assert ".html" in capsys.readouterr().err
+
+
+def test_score_writes_a_report_too(tmp_path, capsys):
+    (tmp_path / "c.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": str(n), "caption": f"a dog {n}", "references": ["a dog"]})
+            for n in range(3)
+        )
+    )
+    out = tmp_path / "r.html"
+    assert main(["score", str(tmp_path / "c.jsonl"), "-m", "bleu", "--report", str(out)]) == 0
+    assert "wrote" in capsys.readouterr().err
+    assert data_of(out)["systems"] == ["captions"]
+
+
+def test_the_gate_fails_on_a_significant_loss_only(tmp_path, capsys):
+    table(samples=40).save(tmp_path / "scores.parquet")
+    command = ["compare", str(tmp_path / "scores.parquet"), "-q", "--fail-if-worse"]
+    assert main([*command, "cider_d"]) == 1
+    assert "system 1 is significantly worse than system 0" in capsys.readouterr().err
+    assert main([*command, "cider_x"]) == 2
+    assert "cider_d" in capsys.readouterr().err
+    assert main(command[:-1]) == 0
+
+
+def test_several_metrics_on_one_page(tmp_path, capsys):
+    sentence = ["-c", "a dog <runs>", "-R", "a dog is running"]
+    out = tmp_path / "why.html"
+    assert main(["explain", "-m", "bleu,rouge_l", *sentence, "-o", str(out), "-q"]) == 0
+    said = capsys.readouterr().out
+    assert said.index("-- bleu --") < said.index("-- rouge_l --")
+    text = out.read_text("utf-8")
+    assert text.count("<svg") == 2
+    assert "a dog &lt;runs&gt;" in text
+
+
+def test_notebooks_show_explanations():
+    told = captious.explain("bleu", "a dog", ["a dog runs"])
+    assert told._repr_svg_().startswith("<svg")
+    assert "<pre>" in told._repr_html_()

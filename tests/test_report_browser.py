@@ -1,0 +1,238 @@
+"""The report in a real browser: Debian's chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import captious
+from captious import demo
+from captious.cli import main
+from captious.engine.table import ScoreTable
+from captious.report import page as pages
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("jinja2")
+CHROMIUM = os.environ.get("CAPTIOUS_CHROMIUM") or shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("no chromium here: apt-get install -y chromium", allow_module_level=True)
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table() -> ScoreTable:
+    return captious.score(
+        demo.captions_file(),
+        demo.references_file(),
+        images=demo.folder() / "photos",
+        metrics=["bleu", "rouge_l", "cider_d"],
+    )
+
+
+@pytest.fixture(scope="module")
+def report(table, tmp_path_factory) -> Path:
+    """The demo's report; one caption is said to look at a region that is known."""
+    from captious.report import explained
+    from captious.types import Explanation, RegionAttention
+
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    part = RegionAttention(
+        "what each word looks at", None, (512, 512), ((0.25, 0.5, 0.75, 1.0), (0.0, 0.0, 0.1, 0.1)),
+        ("astronaut",), ((1.0, 0.2),),
+    )  # fmt: skip
+    real = explained.explain_table
+
+    def with_regions(*args):
+        done = real(*args)
+        done.rows[0].insert(0, explained._plain("TIGEr", Explanation("x", {}, (part,))))
+        return done
+
+    explained.explain_table = with_regions
+    try:
+        pages.write(table, path, pages.Options(title="captious demo"))
+    finally:
+        explained.explain_table = real
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, report):
+    """Open the report; at the end nothing may have been complained of or asked for."""
+    trouble: list[str] = []
+    contexts = []
+
+    def opened(hash: str = "", **options):
+        context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}} | options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: m.type in ("error", "warning") and trouble.append(m.text))
+        page.on("pageerror", lambda e: trouble.append(str(e)))
+        page.on(
+            "request",
+            lambda r: r.url.startswith(("file:", "blob:", "data:")) or trouble.append(r.url),
+        )
+        page.goto(report.as_uri() + hash)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def ids(page) -> list[str]:
+    return page.eval_on_selector_all(
+        ".item", "nodes => nodes.map(n => n.getAttribute('aria-label'))"
+    )
+
+
+def test_overview_shows_corpus_values_and_the_baseline_can_be_chosen(visit, table):
+    page = visit()
+    cells = page.inner_text("#table")
+    assert f"{100 * table.corpora['good']['cider_d']:.1f}" in cells
+    assert "bc" in cells.replace("\n", "")  # good beats both others
+    page.select_option("#base", label="wrong")
+    gap = 100 * (table.corpora["good"]["cider_d"] - table.corpora["wrong"]["cider_d"])
+    assert f"+{gap:.1f}*" in page.inner_text("#table")
+    assert "base=wrong" in page.url
+
+
+def test_sort_filter_and_search(visit, table):
+    page = visit()
+    assert len(ids(page)) >= 12
+    page.select_option("#sort", "worst")
+    values = table.values["cider_d"].reshape(3, -1).mean(axis=0)
+    order = [str(table.ids[i]) for i in values.argsort(kind="stable")]
+    assert ids(page)[:3] == order[:3]
+    page.click("[data-mode=regressions]")
+    assert "of 14 samples" in page.inner_text("#count")
+    page.click("[data-mode=cut]")
+    assert "No sample fits" in page.inner_text("#cards")
+    page.click("[data-mode=all]")
+    page.keyboard.press("/")
+    page.keyboard.type("astronaut")
+    page.wait_for_selector(".item >> nth=1", state="detached")
+    assert ids(page) == ["astronaut"]
+
+
+def test_brushing_selects_in_the_gallery(visit):
+    page = visit()
+    page.evaluate("document.getElementById('scatter').scrollIntoView()")
+    box = page.locator("#scatter").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + box["height"] - 50, steps=4)
+    page.mouse.up()
+    page.wait_for_selector("#unbrush:not([hidden])")
+    assert 0 < len(ids(page)) < 14
+    page.click("#unbrush")
+    assert page.locator("#unbrush").is_hidden()
+
+
+def test_a_caption_opens_and_its_regions_lie_on_the_right_pixels(visit):
+    page = visit("#caption=astronaut&system=good")
+    page.wait_for_selector("dialog[open]")
+    page.get_by_role("tab", name="TIGEr").click()
+    page.hover("[data-word='0']")
+    photo = page.locator(".frame img").bounding_box()
+    region = page.locator(".frame [data-region='0']").bounding_box()
+    expected = (0.25, 0.5, 0.75, 1.0)
+    found = (
+        (region["x"] - photo["x"]) / photo["width"],
+        (region["y"] - photo["y"]) / photo["height"],
+        (region["x"] + region["width"] - photo["x"]) / photo["width"],
+        (region["y"] + region["height"] - photo["y"]) / photo["height"],
+    )
+    assert found == pytest.approx(expected, abs=0.01)
+    page.get_by_role("tab", name="BLEU").click()
+    assert page.locator(".frame [data-region]").count() == 0
+    assert page.locator("#why .chip.extra").count() > 0
+
+
+def test_keyboard_walks_through_the_gallery(visit):
+    page = visit()
+    page.keyboard.press("j")
+    assert page.locator(".item.at").get_attribute("aria-label") == "astronaut"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.press("j")
+    assert "caption=bridge" in page.url
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    assert "caption=" not in page.url
+
+
+def test_dark_mode_follows_the_system_and_the_button(visit):
+    page = visit(color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(18, 20, 24)"
+    page.click("#theme")
+    assert page.evaluate(ground) == "rgb(246, 247, 249)"
+
+
+def test_nothing_sticks_out_on_a_small_screen(visit):
+    page = visit(viewport={"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.click(".item .open >> nth=0")
+    page.wait_for_selector("dialog[open]")
+    assert page.evaluate("document.getElementById('caption').scrollWidth") <= 360
+
+
+def test_a_permalink_survives_a_reload(visit):
+    page = visit()
+    page.click("[data-mode=different]")
+    page.select_option("#sort", "best")
+    page.click(".item .open >> nth=0")
+    page.wait_for_selector("dialog[open]")
+    before, title = page.url, page.inner_text("#captiontitle")
+    page.reload()
+    page.wait_for_selector("dialog[open]")
+    assert page.url == before
+    assert page.inner_text("#captiontitle") == title
+    assert page.input_value("#sort") == "best"
+
+
+def test_tables_are_copied(visit):
+    page = visit(permissions=["clipboard-read", "clipboard-write"])
+    for kind, start in (
+        ("latex", r"\begin{tabular}"),
+        ("markdown", "| System"),
+        ("csv", "system,"),
+    ):
+        page.click(f"[data-copy={kind}]")
+        page.wait_for_selector("#said.on", state="attached")
+        assert page.evaluate("navigator.clipboard.readText()").startswith(start)
+
+
+def test_exported_verdicts_are_read_as_judgements(visit, tmp_path, capsys):
+    page = visit()
+    for item in range(6):
+        card = page.locator(".item").nth(item)
+        card.locator("[data-verdict='1']").nth(0).click()
+        card.locator("[data-verdict='0']").nth(2).click()
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert "12 verdicts" in page.inner_text("#export")
+    with page.expect_download() as download:
+        page.click("#export")
+    path = tmp_path / "verdicts.json"
+    download.value.save_as(path)
+    assert len(json.loads(path.read_text())) == 12
+    assert main(["meta", "rouge_l", "--set", str(path), "-q"]) == 0
+    assert "rouge_l" in capsys.readouterr().out
