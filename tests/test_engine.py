@@ -411,3 +411,81 @@ def test_repr_is_short():
     frame = table.to_pandas()
     assert frame["rouge_l"].dtype == np.float64
     assert "\\mathbf" in table.to_latex()
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path, capsys):
+    from captious.cli import main
+
+    (tmp_path / "file").write_text("")
+    for output, said in (
+        (tmp_path / "a.docx", "format"),
+        (tmp_path, "folder"),
+        (tmp_path / "file/below.json", "is a file"),
+    ):
+        code = main(["score", "absent.json", "-m", "bleu", "-o", str(output)])
+        assert code == 2
+        assert said in capsys.readouterr().err
+
+
+def test_explain_looks_at_the_photograph_itself(cache):
+    pytest.importorskip("cv2")
+    from captious.demo import photographs
+
+    cat = next(str(p) for p in photographs() if p.name == "cat.jpg")
+    told = captious.explain("vifidel", "a cat looks at the camera", image=cat)
+    assert "cat" in told.text
+
+
+def test_a_metric_that_reads_pixels_is_one_file(tmp_path, cache):
+    """Its class alone: the engine finds the photographs, keeps statistics by their content."""
+    from dataclasses import dataclass
+
+    from PIL import Image
+
+    from captious.evidence.images import open_image
+    from captious.metrics.base import Column, Metric
+    from captious.types import Need
+
+    @dataclass(frozen=True)
+    class Brightness(Metric):
+        name = "brightness"
+        needs = frozenset({Need.IMAGE_PIXELS})
+        columns = (Column("brightness", 0.0, 255.0, "mean of the pixels"),)
+
+        def stats(self, samples, context):
+            calls.append(len(samples))
+            values = [np.asarray(open_image(image)).mean() for image in samples.images]
+            return Stats(np.array(values)[:, None])
+
+    calls: list[int] = []
+    for shade in (10, 200):
+        Image.new("RGB", (8, 8), (shade,) * 3).save(tmp_path / f"{shade}.png")
+    samples = CaptionSet.build(
+        ["dark", "light", "no picture"],
+        images=[str(tmp_path / "10.png"), str(tmp_path / "200.png"), None],
+    )
+    kept = StatisticsCache(tmp_path / "kept")
+    for _ in range(2):
+        table = run(samples, [Brightness()], resamples=0, cache=kept)
+        assert table["brightness"][:2].tolist() == [10.0, 200.0]
+        assert table.unscored[0].reason == "it names no image"
+    assert len(calls) == 1
+    Image.new("RGB", (8, 8), (30, 30, 30)).save(tmp_path / "10.png")
+    assert run(samples, [Brightness()], resamples=0, cache=kept)["brightness"][0] == 30.0
+
+
+def test_a_second_executor_is_a_map():
+    """Whatever maps a function over chunks is an executor; this one begins with the last."""
+
+    class Backwards:
+        workers = 3
+
+        def map(self, function, items):
+            return iter([function(item) for item in list(items)[::-1]][::-1])
+
+    samples = made(900)
+    here, there = (
+        run(samples, ["bleu", "cider_d"], resamples=0, executor=e) for e in (None, Backwards())
+    )
+    for column in here.values:
+        np.testing.assert_array_equal(here[column], there[column])

@@ -23,6 +23,7 @@ from captious.types import TextPool, WorkKey
 
 Hashes = npt.NDArray[np.uint64]
 ORDERS = 4
+_FEW = 20_000
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a word's name is lost
 
 
@@ -75,15 +76,18 @@ def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
     ones = column[toks.ids] if len(words) else np.zeros(0, np.int64)
     done = [(single, _matrix(toks.lengths, 1, ones, len(single)))]
     hashed = word
-    with ThreadPoolExecutor(min(ORDERS, settings.get().threads)) as workers:
-        tasks = []
-        for n in range(2, ORDERS + 1):
-            # Words have random 64-bit names, so this sum is a good name of their sequence.
-            size = max(len(word) - n + 1, 0)
-            hashed = hashed[:size] * _STEP + word[n - 1 : n - 1 + size]
-            inside = hashed[left[:size] >= n]
-            tasks.append(workers.submit(_counted, toks.lengths, n, inside))
-        done += [task.result() for task in tasks]
+    parts: list[tuple[int, Hashes]] = []
+    for n in range(2, ORDERS + 1):
+        # Words have random 64-bit names, so this sum is a good name of their sequence.
+        size = max(len(word) - n + 1, 0)
+        hashed = hashed[:size] * _STEP + word[n - 1 : n - 1 + size]
+        parts.append((n, hashed[left[:size] >= n]))
+    if len(word) < _FEW:  # threads cost more than they bring
+        done += [_counted(toks.lengths, n, inside) for n, inside in parts]
+    else:
+        with ThreadPoolExecutor(min(ORDERS, settings.get().threads)) as workers:
+            tasks = [workers.submit(_counted, toks.lengths, n, inside) for n, inside in parts]
+            done += [task.result() for task in tasks]
     grams, counts = zip(*done, strict=True)
     return NgramTable(grams, counts, np.append(toks.lengths, 0))
 
