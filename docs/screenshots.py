@@ -44,9 +44,7 @@ def main(report: Path, folder: Path) -> None:
         page = visit(viewport={"width": 360, "height": 740}, device_scale_factor=2)
         page.screenshot(path=folder / "report-small.png")
         browser.close()
-    for path in folder.glob(
-        "report-*.png"
-    ):  # 256 colours: a third of the size
+    for path in folder.glob("report-*.png"):  # 256 colours: a third of the size
         Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
