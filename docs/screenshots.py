@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 FLAGS = [
@@ -43,6 +44,8 @@ def main(report: Path, folder: Path) -> None:
         page = visit(viewport={"width": 360, "height": 740}, device_scale_factor=2)
         page.screenshot(path=folder / "report-small.png")
         browser.close()
+    for path in folder.glob("report-*.png"):  # 256 colours: a third of the size
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,9 @@ def test_the_gate_fails_on_a_significant_loss_only(tmp_path, capsys):
     assert main([*command, "cider_x"]) == 2
     assert "cider_d" in capsys.readouterr().err
     assert main(command[:-1]) == 0
+    capsys.readouterr()
+    assert main([*command, "cider_d", "--trials", "50"]) == 2
+    assert "--trials 200" in capsys.readouterr().err
 
 
 def test_several_metrics_on_one_page(tmp_path, capsys):

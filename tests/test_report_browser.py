@@ -236,3 +236,25 @@ def test_exported_verdicts_are_read_as_judgements(visit, tmp_path, capsys):
     assert len(json.loads(path.read_text())) == 12
     assert main(["meta", "rouge_l", "--set", str(path), "-q"]) == 0
     assert "rouge_l" in capsys.readouterr().out
+
+
+def test_one_system_and_one_metric_leave_no_empty_rooms(browser, tmp_path):
+    rows = [{"id": str(n), "caption": f"a dog {n}"} for n in range(3)]
+    path = tmp_path / "small.html"
+    pages.write(captious.score(rows, metrics=["distinct"]), path)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    for gone in ("#base", "#scatter", "#gapbox", "[data-mode=regressions]"):
+        assert not page.locator(gone).is_visible(), gone
+    assert "1 system, 3 captions, 1 metric" in page.inner_text("header")
+    page.close()
+
+
+def test_a_bundle_opens_from_disk(browser, table, tmp_path):
+    pages.write(table, tmp_path / "out", pages.Options(bundle=True, seconds=0))
+    page = browser.new_page()
+    page.goto((tmp_path / "out/index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.locator(".item img").count() >= 12
+    page.close()

@@ -87,6 +87,15 @@ def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
                 f"--fail-if-worse: the table has no column {name!r}."
                 f"{did_you_mean(name, table.values)} It has: {', '.join(table.values)}."
             )
+    systems = len(table.corpora)
+    tests = systems * (systems - 1) // 2 * len(table.values) if args.correction != "none" else 1
+    # p is at least 1 / (trials + 1), and the correction multiplies it: such a gate never closes.
+    if named and tests / (args.trials + 1) >= args.level:
+        raise UsageError(
+            f"--fail-if-worse: with {args.trials:,} trials and {tests:,} comparisons no difference "
+            f"can be significant. Use --trials {int(2 * tests / args.level):,}".replace(",", "")
+            + " or name fewer metrics"
+        )
     return named
 
 

@@ -123,11 +123,12 @@ def _safe(data: Mapping[str, Any]) -> str:
 
 
 def _description(data: Mapping[str, Any]) -> str:
-    count = len(data["systems"])
-    return (
-        f"{count} {'system' if count == 1 else 'systems'}, {data['captions']:,} captions, "
-        f"{len(data['metrics'])} metrics"
-    )
+    counts = {
+        "system": len(data["systems"]),
+        "caption": data["captions"],
+        "metric": len(data["metrics"]),
+    }
+    return ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
 
 
 def _write_folder(folder: Path, data: Mapping[str, Any], photos: str) -> None:

@@ -23,6 +23,7 @@ const digits = (c) => C[c].times === 100 ? 1 : 2;
 const fmt = (v, c) => v === null || v === undefined ? "–" : (v * C[c].times).toFixed(digits(c)).replace("-", "−");
 const sign = (v, c) => v === null ? "–" : (v > 0 ? "+" : "") + fmt(v, c);
 const sys = (s, more = "") => `<span class="sys"><i style="background:${colour(s)}"></i>${esc(S[s])}${more}</span>`;
+const brief = (n, most) => n.length <= most ? n : n.slice(0, Math.ceil(most / 2)) + "…" + n.slice(-Math.floor(most / 2) + 1);
 const el = (html) => { const t = document.createElement("template"); t.innerHTML = html.trim(); return t.content.firstElementChild; };
 const mix = (stops, share) => { const p = Math.min(Math.max(share, 0), 1) * (stops.length - 1), k = Math.min(Math.floor(p), stops.length - 2), f = p - k;
   const rgb = (h) => [1, 3, 5].map((i) => parseInt(h.slice(i, i + 2), 16)); const a = rgb(stops[k]), b = rgb(stops[k + 1]);
@@ -122,14 +123,14 @@ function copied(kind) {
 
 // -- compare -------------------------------------------------------------------------------
 function ridges() {
-  const c = state.metric, h = D.distributions[c], w = 600, left = 110, step = 74, high = S.length * step + 34, plot = w - left - 14;
+  const c = state.metric, h = D.distributions[c], w = 600, left = Math.min(170, 24 + 8 * Math.max(...S.map((n) => n.length))), step = S.length > 6 ? 46 : 74, high = S.length * step + 34, plot = w - left - 14;
 
   let out = `<svg viewBox="0 0 ${w} ${high}" role="img" aria-label="Distribution of ${esc(C[c].label)} over single captions, per system" font-size="13">`;
   S.forEach((n, s) => {
     const base = (s + 1) * step, counts = h.counts[s], bin = plot / counts.length, most = Math.max(1, ...counts);
     let path = `M${left},${base}`;
     counts.forEach((k, i) => { const y = base - (k / most) * (step - 12); path += `L${(left + i * bin).toFixed(1)},${y.toFixed(1)}L${(left + (i + 1) * bin).toFixed(1)},${y.toFixed(1)}`; });
-    out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(n.length > 13 ? n.slice(0, 12) + "…" : n)}</text>`;
+    out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(brief(n, 18))}<title>${esc(n)}</title></text>`;
     out += `<line class="axis" x1="${left}" x2="${left + plot}" y1="${base}" y2="${base}"/>`;
   });
   for (let i = 0; i <= 4; i++) out += `<text class="q" x="${left + plot * i / 4}" y="${high - 12}" text-anchor="${i === 0 ? "start" : i === 4 ? "end" : "middle"}" font-size="12">${fmt(h.low + (h.high - h.low) * i / 4, c)}</text>`;
@@ -158,6 +159,7 @@ function gap() {
 const points = [];
 let plotBox = null;
 function scatter() {
+  const lone = C.length < 2, box0 = $("scatter").closest(".card"); box0.hidden = lone; box0.parentElement.classList.toggle("alone", lone); if (lone) return;
   const cv = $("scatter"), wide = cv.parentElement.clientWidth, tall = Math.round(Math.min(460, Math.max(280, wide * 0.72))), dpr = window.devicePixelRatio || 1;
   cv.width = wide * dpr; cv.height = tall * dpr; cv.style.height = tall + "px";
   const g = cv.getContext("2d"), style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink"), quiet = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
@@ -183,7 +185,7 @@ function scatter() {
   }));
   g.globalAlpha = 1;
   let lx = box.r; g.textAlign = "right"; g.font = "12px system-ui, sans-serif";
-  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = S[s].length > 16 ? S[s].slice(0, 15) + "…" : S[s], w = g.measureText(n).width; if (lx - w < 130) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
+  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = brief(S[s], 16), w = g.measureText(n).width; if (lx - w < 130) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
   cv.setAttribute("aria-label", `Scatter of ${C[cx].label} and ${C[cy].label}, ${points.length} captions of the gallery`);
 }
 function brushing() {
