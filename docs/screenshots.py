@@ -33,7 +33,7 @@ def main(report: Path, folder: Path) -> None:
         page = visit()
         page.evaluate("document.getElementById('gallery').scrollIntoView()")
         page.screenshot(path=folder / "report-gallery.png")
-        page = visit("#caption=dogs&system=good")
+        page = visit("#caption=astronaut&system=good")
         tab = page.get_by_role("tab", name="TIGEr")
         if tab.count():
             tab.click()

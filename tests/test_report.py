@@ -169,3 +169,11 @@ def test_notebooks_show_explanations():
     told = captious.explain("bleu", "a dog", ["a dog runs"])
     assert told._repr_svg_().startswith("<svg")
     assert "<pre>" in told._repr_html_()
+    both = captious.compare(table(samples=40))
+    assert "<sup>b</sup>" in both._repr_html_()
+
+
+def test_one_caption_is_refused_as_by_score(capsys):
+    """With one image every weight of CIDEr is 0: an explanation of 0.0000 would mislead."""
+    assert main(["explain", "-m", "cider_d", "-c", "a dog", "-R", "a dog runs", "-q"]) == 3
+    assert "coco-val" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from html import escape
 from itertools import combinations
 from typing import Any
 
@@ -126,6 +127,25 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.render()
+
+    def _repr_html_(self) -> str:
+        """Show values with superscripts in a notebook; the differences are on hover."""
+        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        head = "".join(f"<th>{letter[s]} {escape(s)}</th>" for s in self.systems)
+        told = {(d.column, d.b): d for d in self.differences if d.a == self.systems[0]}
+        rows = []
+        for column in self.table.values:
+            cells = ""
+            for system in self.systems:
+                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                value = f"{self.table.corpora[system][column]:.4f}"
+                gap = told.get((column, system))
+                title = "" if gap is None else f"{gap.difference:+.4f}, p {gap.corrected:.4f}"
+                cells += f'<td title="{title}">{value}<sup>{beaten}</sup></td>'
+            rows.append(f"<tr><th>{escape(column)}</th>{cells}</tr>")
+        return (
+            f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        )
 
     def __repr__(self) -> str:
         real = sum(d.significant for d in self.differences)

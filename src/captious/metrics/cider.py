@@ -73,12 +73,15 @@ class Cider(Metric):
 
     def stats(self, samples: CaptionSet, context: DocumentFrequency) -> Stats:
         """Return the score of each caption."""
+        self._check(context)
+        return Stats(self._orders(samples, context).mean(axis=1, keepdims=True))
+
+    def _check(self, context: DocumentFrequency) -> None:
         if context.documents < 2:
             raise InputError(
                 f"{self.name} with df='corpus' needs references of at least two images (with one, "
                 f"every weight is 0). For a single image use {self.name}(df='coco-val')."
             )
-        return Stats(self._orders(samples, context).mean(axis=1, keepdims=True))
 
     def _orders(self, samples: CaptionSet, context: DocumentFrequency) -> Floats:
         """Return (n, 4): ten times the mean similarity over references, per order."""
@@ -121,6 +124,7 @@ class Cider(Metric):
 
     def explain(self, sample: Sample, context: DocumentFrequency) -> Explanation:
         """List the n-grams that the caption shares with its references, by weight."""
+        self._check(context)
         one = CaptionSet.of([sample])
         orders = self._orders(one, context)[0]
         table = ngrams.table(one.pool, self.tokenizer, self.stem)

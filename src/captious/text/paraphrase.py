@@ -174,6 +174,8 @@ def _lines(table: Path) -> Iterator[tuple[pa.Array, int]]:
     with opened(table) as raw, gzip.open(raw) as text:
         while block := text.read(_CHUNK):
             budget.spend(len(block))
+            if len(rest) >= _CHUNK:
+                raise InputError(f"{table}: an entry of more than {_CHUNK >> 20} MiB")
             lines = pc.split_pattern(pa.array([rest + block], pa.large_binary()), b"\n").flatten()
             whole = (len(lines) - 1) // 3 * 3
             rest = b"\n".join(lines.slice(whole).to_pylist())

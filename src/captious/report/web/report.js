@@ -312,7 +312,7 @@ function open(i, s, quiet) {
   <div class="block"><h4><label for="remark">Remark</label></h4><textarea id="remark" placeholder="What is right or wrong with this caption?">${esc((verdicts[key(i, s)] || {}).remark || "")}</textarea></div></div></div>`;
   if (!d.open) d.showModal();
   d.scrollTop = 0;
-  if (told.length) { const k = Math.max(0, told.findIndex((t) => t.metric === tab)); showWhy(told, k); }
+  if (told.length) { const same = told.findIndex((t) => t.metric === tab), seen = told.findIndex((t) => t.parts.some((p) => p.kind === "RegionAttention")); showWhy(told, same >= 0 ? same : Math.max(0, seen)); }
   $("remark").addEventListener("input", (e) => { const v = verdicts[key(...current)] = verdicts[key(...current)] || {}; v.remark = e.target.value; store(); });
   if (!quiet) remember();
 }
