@@ -206,3 +206,20 @@ def test_the_demo_is_scored_alike():
     references = json.loads(demo.references_file().read_text())
     judge = captious.scorer(references=references)
     assert "references of" in repr(judge)
+
+
+def test_metrics_that_take_the_engine():
+    """Labels, inputs of other metrics, signatures: as captious.score."""
+    pytest.importorskip("ot", reason="POT is not installed")
+    objects = [["dog"], ["bus", "car"], ["cat"], None]
+    forms = ["meteor", "vifidel", "vifidel_cider(df='coco-val')", "bleu_1"]
+    try:
+        judge = captious.scorer(forms)
+    except CaptiousError as err:
+        pytest.skip(str(err).splitlines()[-1])
+    scores = judge(CAPTIONS, REFERENCES, objects=objects)
+    table = captious.score(CAPTIONS, REFERENCES, objects=objects, metrics=forms, intervals=False)
+    for name, values in table.values.items():
+        np.testing.assert_allclose(scores[name], values, rtol=1e-12)
+    assert scores.signatures == table.signatures
+    assert sorted(scores.unscored) == sorted(table.unscored)

@@ -267,12 +267,13 @@ class Scorer:
             raise InputError(problems)
         return out
 
-    def _by_engine(self, build: Callable[[], CaptionSet]) -> dict[Metric, tuple[Stats, Any]]:
+    def _by_engine(self, build: _Once) -> dict[Metric, tuple[Stats, Any]]:
         wanted = [step.metric for step in self._slow]
         with _models:
             samples = build()
             check(self._slow, samples)
             samples = evidence.complete(samples, wanted)
+            build.become(samples)
             check(self._slow, samples, completed=True)
             done = compute(samples, leaves(wanted), Local(), frozen=self._frozen)
             return {metric: combined(metric, samples, done) for metric in wanted}
@@ -346,6 +347,11 @@ class _Once:
             if not self._made:
                 self._made.append(self._make())
             return self._made[0]
+
+    def become(self, samples: CaptionSet) -> None:
+        """Take the samples with what was found in their images, which signatures name."""
+        with self._lock:
+            self._made[:] = [samples]
 
 
 def _with_frequencies(step: Step, df: str) -> Step:
