@@ -8,8 +8,12 @@ python benchmarks/cost.py bert_tbr    up to 1,000 references
 from __future__ import annotations
 
 import random
+import re
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import captious
 
@@ -87,6 +91,27 @@ def meteor() -> None:
         print(f"meteor, {count:>5} times the same word {spent:6.2f} s  {value}", flush=True)
 
 
+def jar() -> None:
+    from captious import assets
+
+    draw = random.Random(3)
+    few = "a a a the dog cat cats dogs big large".split()  # noqa: SIM905
+    pairs = [("a " * n, "a " * n + "b") for n in (20, 60, 150)]
+    for _ in range(12):
+        pairs.append((" ".join(draw.choices(few, k=60)), " ".join(draw.choices(few, k=55))))
+    program = assets.resolve("meteor-tables", wanted_by="this comparison")
+    with tempfile.TemporaryDirectory() as folder:
+        places = [Path(folder) / name for name in ("captions", "references")]
+        for place, texts in zip(places, zip(*pairs, strict=True), strict=True):
+            place.write_text("\n".join(t.strip() for t in texts) + "\n")
+        line = ["java", "-Xmx2G", "-jar", str(program), *map(str, places), "-l", "en", "-norm"]
+        said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    theirs = [float(x) for x in re.findall(r"Segment \d+ score:\s+(\S+)", said)]
+    table = captious.score([c for c, _ in pairs], [[r] for _, r in pairs], metrics="meteor")
+    apart = max(abs(a - b) for a, b in zip(theirs, table.values["meteor"], strict=True))
+    print(f"meteor and its jar on {len(theirs)} pairs: at most {apart:.1e} apart")
+
+
 def bert_tbr() -> None:
     draw = random.Random(0)
 
@@ -101,4 +126,4 @@ def bert_tbr() -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or ("classic", "meteor", "bert_tbr"):
-        {"classic": classic, "meteor": meteor, "bert_tbr": bert_tbr}[name]()
+        {"classic": classic, "meteor": meteor, "bert_tbr": bert_tbr, "jar": jar}[name]()
