@@ -44,7 +44,7 @@ class Scan(Metric):
         vocabulary: vocabulary json of an original SCAN checkpoint.
     """
 
-    model: str = "scan-flickr8k"
+    model: str = "scan-coco"
     vocabulary: str | None = None
 
     name: ClassVar[str] = "scan"

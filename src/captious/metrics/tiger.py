@@ -26,7 +26,7 @@ of WDS takes a strongly negative vector for a large one; ``clip=True`` takes ``m
 addition of ours.
 
 The paper gives no value of tau ("to be tuned") and none of lambda; 1.5 and 9 are those of the
-release. Our grounding model (``scan-flickr8k``) was trained by us, and RRS and WDS themselves were
+release. Our grounding model (``scan-coco``) was trained by us, and RRS and WDS themselves were
 part of its loss and of the choice of its weights: what it reaches on Flickr8k is no evidence for
 the paper's model. The parameter ``smooth`` is the paper's lambda.
 
@@ -73,7 +73,7 @@ class Tiger(Metric):
     """
 
     profile: str = "release"
-    model: str = "scan-flickr8k"
+    model: str = "scan-coco"
     vocabulary: str | None = None
     tau: float = 1.5
     clip: bool = False

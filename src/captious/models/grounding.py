@@ -22,7 +22,7 @@ from captious.models import scan
 from captious.text import treebank
 from captious.types import Regions
 
-DEFAULT = "scan-flickr8k"
+DEFAULT = "scan-coco"
 _TEXTS_AT_ONCE = 512
 
 
