@@ -67,7 +67,7 @@ def our_tuples(spice: Spice, texts: list[str]) -> list[set[Triple]]:
     """Return our relation and attribute tuples, attributes written with "is"."""
     tokenize = tokenizers.get("ptb")
     tokenized = [" ".join(tokenize(t)) for t in texts]
-    scenes = reader(spice.parser, spice.tables).scenes(tokenized)
+    scenes = reader(spice.model, spice.tables).scenes(tokenized)
     return [
         set(scenes[t].relations) | {(o, "is", a) for o, a in scenes[t].attributes}
         for t in tokenized

@@ -345,7 +345,7 @@ def test_kept_statistics_know_the_code_and_the_files_they_depend_on(tmp_path, mo
     from captious.metrics.meteor import Meteor
 
     names = {p.name for p in cache._imported("captious.metrics.tiger")}
-    assert {"tiger.py", "scan.py", "base.py", "_by_image.py", "types.py"} <= names
+    assert {"tiger.py", "scan.py", "base.py", "by_image.py", "types.py"} <= names
     assert "meteor.py" not in names
     assert cache.version(Bleu()) != cache.version(Meteor())
     weights = tmp_path / "weights"

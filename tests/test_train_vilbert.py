@@ -56,6 +56,7 @@ from captious.training.vilbert_run import train  # noqa: E402
 from captious.training.vilbert_teacher import Found, LookingTeacher  # noqa: E402
 from captious.training.whitened import Whitening  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
+from seeing import Seeing  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden" / "vilbert"
 SMALL = VilbertConfig(
@@ -613,7 +614,7 @@ def test_from_files_to_a_folder_that_the_metric_reads(tmp_path):
     assert "toy features" in (folder / "config.json").read_text()
     assert "images: 8" in card
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
-    metric = Vilbertscore(model=str(folder), regions=str(store))
+    metric = Seeing(Vilbertscore(model=str(folder)), str(store))
     given = CaptionSet.build(["a dog here"], [["one dog", "a cat"]], images=["0.jpg"])
     metric.prepare(given)
     assert np.isfinite(metric.stats(given, None).rows).all()

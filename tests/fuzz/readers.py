@@ -480,13 +480,13 @@ _RANKS = [{"caption": f"c {i}", "item": "1", "rank": i, "references": ["x"]} for
 
 
 def _judgements(name: str, folder: Path) -> Any:
-    from captious.meta.sets import own
+    from captious.judgements.sets import user_files
 
-    return own.load(folder / name).counts
+    return user_files.load(folder / name).counts
 
 
 def _collection(name: str, folder: Path) -> Any:
-    from captious.meta import sets
+    from captious.judgements import sets
 
     return sets.load(name, folder)
 
