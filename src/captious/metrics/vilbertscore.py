@@ -37,7 +37,7 @@ import numpy as np
 
 from captious.assets import known
 from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
-from captious.metrics._looking.by_image import regions_of
+from captious.metrics._looking.by_image import group_by_image, regions_of
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features, model_kind
 from captious.types import CaptionSet, Evidence, Floats, Ints, Regions, Sample
@@ -266,18 +266,15 @@ class Vilbertscore(Metric):
         self, samples: CaptionSet, encoder: ImageTextEncoder, references: bool = True
     ) -> dict[int, str]:
         """Rows that cannot be scored, and why."""
-        seeing = not self.blind and encoder.feature_size is not None
-        store = self.store(samples.evidence) if seeing else None
-        if store is not None:
-            self._check_store(encoder, store)
+        if not self.blind and encoder.feature_size is not None:
+            self._check_store(encoder, self.store(samples.evidence))
+            return group_by_image(samples, self.region_kind, self.name, references).reasons
         reasons = {}
         for row, image in enumerate(samples.images):
             if references and samples.reference_counts[row] == 0:
                 reasons[row] = "no references"
             elif image is None and not self.blind:
                 reasons[row] = "the sample names no image"
-            elif store is not None and image not in store:
-                reasons[row] = f"no region features of image {image!r}"
         return reasons
 
     def _block(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from captious import assets
+from captious import assets, settings
 from captious.errors import InputError, UsageError
 from captious.evidence.regions import RegionSet
 from captious.models import scan
@@ -60,9 +60,10 @@ class GroundingModel(Protocol):
 class ScanGrounding:
     """SCAN with its vocabulary."""
 
-    def __init__(self, path: Path, vocabulary: Path | None, name: str) -> None:
+    def __init__(self, path: Path, vocabulary: Path | None, name: str, device: str = "cpu") -> None:
         self.model, self.vocabulary = scan.load(path, vocabulary)
-        self.name = name
+        self.model.to(device)
+        self.name, self.device = name, device
         weights = path / "model.safetensors" if path.is_dir() else path
         self.identity = assets.digest(weights)[:12]
         self.img_dim = self.model.config.img_dim
@@ -77,7 +78,8 @@ class ScanGrounding:
         import numpy as np
 
         with torch.inference_mode():
-            return self.model.image(torch.from_numpy(np.array(regions.features, np.float32)))
+            features = torch.from_numpy(np.array(regions.features, np.float32))
+            return self.model.image(features.to(self.device)).cpu()
 
     def tokens(self, text: str) -> list[str]:
         """Words with the start and end marks, which take part in the attention."""
@@ -97,7 +99,7 @@ class ScanGrounding:
             for begin in range(0, len(order), _TEXTS_AT_ONCE):
                 rows = order[begin : begin + _TEXTS_AT_ONCE]
                 padded, lengths = scan.pad([ids[row] for row in rows])
-                vectors = self.model.text(padded, lengths)
+                vectors = self.model.text(padded.to(self.device), lengths).cpu()
                 for row, one, length in zip(rows, vectors, lengths.tolist(), strict=True):
                     found[row] = one[:length].clone()
         return found
@@ -105,7 +107,8 @@ class ScanGrounding:
     def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """SCAN's score, in the direction the model was trained in."""
         with torch.inference_mode():
-            return self.model.similarity(regions[None], words, lengths)[0]
+            regions, words = regions.to(self.device), words.to(self.device)
+            return self.model.similarity(regions[None], words, lengths.to(self.device))[0].cpu()
 
 
 class ClipGrounding:
@@ -204,21 +207,22 @@ def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, path: str, vocabulary: str | None) -> GroundingModel:
+def _load(name: str, path: str, vocabulary: str | None, device: str) -> GroundingModel:
     if name.startswith("clip:"):
         return ClipGrounding(Path(path), name)
-    return ScanGrounding(Path(path), Path(vocabulary) if vocabulary else None, name)
+    return ScanGrounding(Path(path), Path(vocabulary) if vocabulary else None, name, device)
 
 
 def load(name: str = DEFAULT, vocabulary: str | None = None) -> GroundingModel:
     """A model by asset name, by path (our folder or an original checkpoint), or ``clip:PATH``."""
+    device = settings.torch_device()
     if name.startswith("clip:"):
-        return _load(name, name.removeprefix("clip:"), None)
+        return _load(name, name.removeprefix("clip:"), None, device)
     if name in assets.known():
-        return _load(name, str(assets.resolve(name, wanted_by="tiger")), vocabulary)
+        return _load(name, str(assets.resolve(name, wanted_by="tiger")), vocabulary, device)
     if not Path(name).exists():
         raise UsageError(f"no grounding model is called {name!r}, and there is no such path")
-    return _load(Path(name).name, name, vocabulary)
+    return _load(Path(name).name, name, vocabulary, device)
 
 
 def check_dimensions(model: GroundingModel, store: Regions) -> None:
