@@ -69,7 +69,7 @@ class Processes:
         waiting: deque[Future[R]] = deque()
         source = iter(items)
         with (
-            _threads(share.threads),
+            threads_of_children(share.threads),
             ProcessPoolExecutor(
                 self.workers, get_context("spawn"), _start, (share, function)
             ) as pool,
@@ -92,7 +92,7 @@ class Processes:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def threads_of_children(count: int) -> Iterator[None]:
     """Let children of this block compute with so many threads."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(count)

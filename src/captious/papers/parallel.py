@@ -6,15 +6,14 @@ scores are kept in the cache folder; evaluations come back to the process that a
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
 from captious import registry, settings
+from captious.engine.executors import threads_of_children
 from captious.errors import CaptiousError
 from captious.judgements import protocols
 from captious.papers.catalogue import Demand, find
@@ -69,7 +68,7 @@ def ahead(bench: Bench, todo: Sequence[Task], jobs: int, tell: Callable[[str], N
         return
     share = replace(settings.get(), threads=max(1, settings.get().threads // jobs), progress=False)
     with (
-        _single_threaded(),
+        threads_of_children(1),  # the children are as many as the cores
         ProcessPoolExecutor(jobs, get_context("spawn"), _start, (share, bench.fresh())) as pool,
         Progress("scoring", len(todo), "tasks") as bar,
     ):
@@ -81,20 +80,6 @@ def ahead(bench: Bench, todo: Sequence[Task], jobs: int, tell: Callable[[str], N
             bar.advance(note=task.spec)
             if number % max(1, len(todo) // 10) == 0:
                 tell(f"scored {number} of {len(todo)}")
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Let every child compute on one core: the children are as many as the cores."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
 
 
 # -- in the other process ----------------------------------------------------------------------
