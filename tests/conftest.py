@@ -42,7 +42,6 @@ FINE_SKIPS = (
     r"the host trl is not installed",  # its requirements would replace the CPU build of torch
     r"could not import 'skimage",  # photographs of one slow check
     r"could not import 'sklearn",  # the list of stop words that ours is compared with
-    r"fit-coco .* is not on this machine",  # weights that are still being trained
 )
 _skips: set[str] = set()
 

@@ -13,14 +13,14 @@ have no fixed meaning: unrelated pairs lie around 0, captions of the photograph 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from captious import assets
+from captious.metrics._looking import leave_one_out
 from captious.metrics._looking.by_image import group_by_image
-from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.models.features import model_features
 from captious.types import CaptionSet, Sample
@@ -99,24 +99,7 @@ class Fit(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Leave out one word after the other and say how the score moves."""
-        words = sample.caption.split()
-        texts = [" ".join(words[:k] + words[k + 1 :]) for k in range(len(words))]
-        rows = CaptionSet.build(
-            [sample.caption, *texts],
-            [[] for _ in range(len(words) + 1)],
-            images=[sample.image] * (len(words) + 1),
-        )
-        rows = replace(rows, evidence=sample.evidence)
-        values = self.stats(rows, context).rows[:, 0]
-        moved = [
-            {"word": word, "without": float(value), "change": float(values[0] - value)}
-            for word, value in zip(words, values[1:], strict=True)
-        ]
-        lines = [f"fit {values[0]:.4f}; what each word adds:"]
-        lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
-        drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
-        data = {"score": float(values[0]), "words": moved}
-        return Explanation("\n".join(lines), data, (drawn,))
+        return leave_one_out.explain(self, sample, context)
 
     def _model(self) -> FitModel:
         from captious.models.fit import load
