@@ -23,6 +23,7 @@ from captious.engine.cache import StatisticsCache, samples_digest
 from captious.engine.plan import steps_for
 from captious.engine.run import run
 from captious.errors import CaptiousError, InputError, UsageError
+from captious.judgements.outside_scores import OutsideScores
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Floats
 
@@ -56,6 +57,7 @@ class Scorer:
             function (``my.py:score``) takes that function.
         store: whether statistics are kept in the cache folder.
         regions: region features of the judged photographs: a store, or its path.
+        outside: scores that others have made, read from files.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Scorer:
         metrics: str | Iterable[str] | None = None,
         store: bool = True,
         regions: Any = None,
+        outside: Iterable[OutsideScores] = (),
     ) -> None:
         texts = ["all"] if metrics is None else [metrics] if isinstance(metrics, str) else metrics
         self.functions: list[tuple[str, Callable[..., Any]]] = []
@@ -84,6 +87,7 @@ class Scorer:
         folder = settings.get().cache_dir / "statistics" if store else None
         self.cache = StatisticsCache(folder, {})
         self.regions = regions
+        self.outside = tuple(outside)
         self._memo: dict[tuple[str, str], list[Scores]] = {}
 
     def __call__(self, samples: CaptionSet) -> dict[str, Scores]:
@@ -97,6 +101,7 @@ class Scorer:
             found = {s.name: s for s in self._memo[data, form]}
             out += [replace(found[c], name=n) for c, n in zip(columns, names, strict=True)]
         out += [_call(name, function, samples) for name, function in self.functions]
+        out += [column for given in self.outside for column in _outside(given, samples)]
         return {s.name: s for s in out}
 
     def _metric(self, metric: Metric, samples: CaptionSet) -> list[Scores]:
@@ -123,6 +128,16 @@ class Scorer:
                 )
             )
         return found
+
+
+def _outside(given: OutsideScores, samples: CaptionSet) -> list[Scores]:
+    """Return the columns of a file for these captions."""
+    out = []
+    for name, values in given.match(samples).items():
+        gone = int(np.isnan(values).sum())
+        why = {f"{given.path.name} has no score for it": gone} if gone else {}
+        out.append(Scores(name, values, f"{name}|outside scores:{given.sha}", unscored=why))
+    return out
 
 
 # -- a user's own function -------------------------------------- ---
