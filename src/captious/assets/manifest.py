@@ -14,11 +14,12 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/df-coco-val.npz",
     ),
     Asset(
-        name="lm-coco",
-        purpose="language model of captions, trained by us on the COCO training captions (lm)",
-        licence="Apache-2.0 (weights); COCO captions are CC-BY 4.0",
+        name="lm-captions",
+        purpose="language model of captions, trained by us on captions of COCO, Flickr30k, Flickr8k "
+        "and nocaps (lm)",
+        licence="Apache-2.0 (weights); see its model card for the text",
         remedy="reinstall captious (it is part of the package)",
-        builtin="weights/lm-coco",
+        builtin="weights/lm-captions",
     ),
     Asset(
         name="composites",
