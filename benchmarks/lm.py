@@ -3,7 +3,8 @@
     python benchmarks/lm.py [--model FOLDER] [--train N] [--test N]
 
 Both models are built on the COCO training captions of the pycocoevalcap wheel (the shipped network
-saw all of them, and others) and measured on held-out validation captions, with the same vocabulary: words that
+saw all of them, and others) and measured on held-out validation captions, with the same
+vocabulary: words that
 the network does not know are one class for both.
 """
 

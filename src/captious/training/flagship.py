@@ -382,7 +382,8 @@ def build(shop: Workshop, form: Form, facts: dict[str, Any]) -> Model:
         shop.scaling(),
         ((layer, bias),),
         reference.mean(axis=0),
-        {"name": shop.name, "objective": "rank", "options": {"form": str(form), "l2": L2, "seed": 1},
+        {"name": shop.name, "objective": "rank",
+         "options": {"form": str(form), "l2": L2, "seed": 1},
          "weights": {i.text: round(float(w), 3) for i, w in zip(inputs, weights, strict=True)},
          **facts},
     )  # fmt: skip
