@@ -51,7 +51,7 @@ def test_equal_weights_are_equal():
 def test_normal_scores_go_on_beyond_the_reference():
     rng = np.random.default_rng(0)
     values = np.column_stack([rng.normal(5, 2, 4000), np.zeros(4000), np.ones(4000)])
-    scaling = flagship.normal_scores(values, 1)
+    scaling = flagship.normal_scores(values, 1, -1.0)
     out = scaling(np.array([[5.0, 0.0, 1.0], [15.0, -0.9, 1.0], [13.0, -3.0, 0.5]]))
     np.testing.assert_allclose(out[:, 0], [0, 5, 4], atol=0.25)
     np.testing.assert_allclose(out[:, 1], [0, 0, -2], atol=1e-4)  # stumbles counts from -1 down
