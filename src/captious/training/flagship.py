@@ -67,8 +67,8 @@ MARGIN = 0.5
 HELD = 0.955  # share of attacks, best of three variants, that a candidate must win on half A
 TIE = 0.004  # of tau: candidates nearer than this to the best are equally good
 L2 = 1e-3
-# Guards count below what ordinary captions have; without references nothing else sees disorder.
-STUMBLES_FROM = {"captious_ref": -1.0, "captious_ref_text": 0.0, "captious_free": 0.0}
+# Guards count below what ordinary captions have.
+STUMBLES_FROM = {"captious_ref": -1.0, "captious_ref_text": 0.0, "captious_free": -1.0}
 
 
 @dataclass(frozen=True)
