@@ -105,7 +105,7 @@ class Scorer:
             table = run(samples, [metric], resamples=0, cache=self.cache)
         except CaptiousError as err:
             why = " ".join(str(err).split()).removeprefix(
-                "nothing was scored, because something is missing: - "
+                "nothing was scored, because something is not installed: - "
             )
             empty = np.full(len(samples), np.nan)
             return [Scores(c.name, empty, reason=why) for c in metric.columns]
