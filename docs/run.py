@@ -4,8 +4,8 @@
     python docs/run.py --check PAGE...                       say where a page is out of date
 
 The blocks of a page run in order in one empty folder. A ``text`` block right after an ``sh`` or
-``python`` block is the output of that block; a line ``...`` in it stands for any lines that are left
-out. A ``python`` block whose first line is ``# file: NAME`` is written to that file instead.
+``python`` block is the output of that block; a line ``...`` in it stands for any lines that are
+left out. A ``python`` block whose first line is ``# file: NAME`` is written to that file instead.
 """
 
 from __future__ import annotations

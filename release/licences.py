@@ -93,7 +93,7 @@ def page() -> str:
         "",
         "## Photographs of the demo",
         "",
-        "See [src/captious/demo/LICENCES.md](src/captious/demo/LICENCES.md).",
+        "`src/captious/demo/LICENCES.md` names the author and the licence of each.",
         "",
     ]
     return "\n".join(lines)
