@@ -116,8 +116,8 @@ def _one(spec: str, column: str = "", note: str = "") -> tuple[Choice, ...]:
     return (Choice(spec, column or spec.partition("(")[0], note),)
 
 
-def _rows(found: Rows, cited: str = "") -> tuple[Row, ...]:
-    return tuple(Row(label + cited, choices, label + cited) for label, choices in found.items())
+def _rows(rows: Rows, cited: str = "") -> tuple[Row, ...]:
+    return tuple(Row(label + cited, choices, label + cited) for label, choices in rows.items())
 
 
 def _tbr(parts: str, encoder: str) -> tuple[Choice, ...]:
@@ -195,8 +195,8 @@ def _pascal(whole: str, protocol: str = _PASCAL) -> tuple[PaperColumn, ...]:
     return (*(PaperColumn(k, protocol, k) for k in KINDS), PaperColumn(whole, protocol))
 
 
-def _pick(found: Rows, *labels: str) -> Rows:
-    return {label: found[label] for label in labels}
+def _pick(rows: Rows, *labels: str) -> Rows:
+    return {label: rows[label] for label in labels}
 
 
 # -- VIFIDEL: the paper's profile and our measured default, each with named labels -------------
