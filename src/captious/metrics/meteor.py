@@ -89,14 +89,14 @@ class Meteor(Metric):
         """Add what the folder that the user named lacks."""
         from captious.text import paraphrase, synsets
 
-        found = super().missing()
+        lacking = super().missing()
         if self.tables is not None:
             for locate in (synsets.locate, paraphrase.locate)[: 1 + self.paraphrase]:
                 try:
                     locate(self.tables)
                 except errors.MissingAsset as err:
-                    found.append(err)
-        return found
+                    lacking.append(err)
+        return lacking
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the statistics of every caption against its best reference."""
@@ -147,7 +147,7 @@ class Meteor(Metric):
         lexicon = self._lexicon(samples)
         caption = lexicon.sentence(int(samples.caption[0]))
         reference = lexicon.sentence(int(samples.reference[best[0]]))
-        found = [
+        listed = [
             {
                 "stage": STAGES[stage],
                 "caption": [other, other + other_length],
@@ -164,7 +164,7 @@ class Meteor(Metric):
             "chunks": int(rows[0, 20]),
             "caption": caption,
             "reference": reference,
-            "matches": found,
+            "matches": listed,
         }
         links = tuple(
             Link((other, other + other_length), (start, start + length), STAGES[stage])
