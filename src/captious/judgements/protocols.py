@@ -121,7 +121,7 @@ class Protocol:
         joined: bool | None = None,
     ) -> Protocol:
         """Return a variant whose name says what was changed."""
-        given = {
+        changes = {
             "references": references,
             "draws": draws,
             "seed": seed,
@@ -131,7 +131,7 @@ class Protocol:
             "systems": systems,
             "joined": joined,
         }
-        new = {k: v for k, v in given.items() if v is not None and v != getattr(self, k)}
+        new = {k: v for k, v in changes.items() if v is not None and v != getattr(self, k)}
         name = self.name + "".join(f"+{k}={v}" for k, v in new.items())
         return replace(self, name=name, **new)  # type: ignore[arg-type]
 

@@ -322,12 +322,14 @@ class BertTbr(Metric):
         samples = CaptionSet.of([sample])
         score = float(self.stats(samples, context).rows[0, 0])
         block = next(iter(blocks(samples, encoder, self._layer())), None)
-        kept = self._kept(block.references[0], block) if block is not None else np.zeros(0, int)
+        references = (
+            self._kept(block.references[0], block) if block is not None else np.zeros(0, int)
+        )
         data: dict[str, Any] = {"score": score, "threshold": self._threshold()}
-        if block is None or not len(kept):
+        if block is None or not len(references):
             return Explanation(f"bert_tbr {score:.4f}: there is no reference with words", data)
-        joint = _Joint.of([kept], block, block.encoded.vectors, tables)
-        taken, swapped = self._combined(joint, [kept], block)
+        joint = _Joint.of([references], block, block.encoded.vectors, tables)
+        taken, swapped = self._combined(joint, [references], block)
         view = _Caption.of(block, np.zeros(1, np.int64), tables, joint.refs.vectors.device)
         columns = np.flatnonzero(view.content[0].numpy())
         rows = np.flatnonzero(taken[0, 0].numpy())

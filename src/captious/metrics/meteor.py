@@ -209,18 +209,18 @@ class Meteor(Metric):
         align = aligner.engine(work)
         rows = np.full((n, aligner.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
-        kept = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
+        match_rows = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
 
         def part(start: int, end: int) -> int:
             return align.score_rows(
                 lexicon.arrays, captions[start:end], references, bounds[start : end + 1],
-                rows[start:end], best[start:end], kept,
+                rows[start:end], best[start:end], match_rows,
             )  # fmt: skip
 
         workers = min(settings.get().threads, n // _WORTH_A_THREAD)
         if workers < 2:
             count = part(0, n)
-            return rows, best, kept[:count].tolist()
+            return rows, best, match_rows[:count].tolist()
         cuts = np.linspace(0, n, 4 * workers + 1).astype(int).tolist()
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(part, cuts, cuts[1:]))

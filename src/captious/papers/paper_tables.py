@@ -177,14 +177,14 @@ def _vilbert(star: str) -> Rows:
     weights, profile = ("vilbert-multitask", "release") if star else ("vilbert-pretrained", "clean")
     told = f"vilbertscore(model='{weights}',profile='{profile}')"
     note = "our own compact model and 36 regions instead of the paper's checkpoint and 100"
-    out: Rows = {}
+    rows: Rows = {}
     for x in "PRF":
         column = f"vilbertscore_{x.lower()}"
         own = Choice(told, column)
-        out[f"ViLBERTScore{star}_{x}"] = (
+        rows[f"ViLBERTScore{star}_{x}"] = (
             (own,) if star else (own, Choice("vilbertscore", column, note))
         )
-    return out
+    return rows
 
 
 _EXPERT, _PASCAL = "flickr8k-expert", "pascal50s/strict-5refs"
@@ -206,14 +206,14 @@ _DETECTED = "our detector (SSD-MobileNetV2, 80 classes) instead of the paper's D
 
 def _vifidel(label: str, objects: str, spec: str = "vifidel", options: str = "") -> tuple[Row, ...]:
     """Return a printed row twice: with the paper's profile, and with our measured default."""
-    out = []
+    rows = []
     for profile in ("paper", "measured"):
         told = ",".join(filter(None, (f"profile='{profile}'", options)))
         choices = vectors(f"{spec}({told})", spec, objects)
         if objects == "D500":
             choices += vectors(f"{spec}({told})", spec, "detector", _DETECTED)
-        out.append(Row(f"{label} [{profile}]", choices, label))
-    return tuple(out)
+        rows.append(Row(f"{label} [{profile}]", choices, label))
+    return tuple(rows)
 
 
 _VIFIDEL_CLASSIC: Rows = {

@@ -241,14 +241,14 @@ class Bench:
         self, specs: Iterable[str], samples: CaptionSet, why: dict[str, str]
     ) -> dict[str, Floats]:
         """Return the scores of several metrics; what has none is noted in ``why``."""
-        out: dict[str, Floats] = {}
+        scored: dict[str, Floats] = {}
         for spec in specs:
             for name, scores in self.scorer(spec)(samples).items():
                 if scores.reason or np.isnan(scores.values).all():
                     why[name] = short(scores.reason or next(iter(scores.unscored), "no score"))
                 else:
-                    out[name] = scores.values
-        return out
+                    scored[name] = scores.values
+        return scored
 
     def together(self, specs: Iterable[str], protocol: str) -> Evaluation:
         """Return one evaluation of several metrics, from the single ones."""
@@ -484,7 +484,7 @@ def _p_values(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
 
 def _ties_apart(table: PaperTable, bench: Bench, chosen: dict[str, Choice | None]) -> list[str]:
     """Say where the strict rule and ties that count half give different answers."""
-    out = []
+    lines = []
     for label, choice in chosen.items():
         for column in table.columns:
             if choice is None or "/strict-" not in column.protocol or not column.group:
@@ -501,11 +501,11 @@ def _ties_apart(table: PaperTable, bench: Bench, chosen: dict[str, Choice | None
                     break
                 accuracies.append(table.scale * result.groups[column.group])
             if len(accuracies) == 2 and accuracies[1] - accuracies[0] >= APART * table.scale / 100:
-                out.append(
+                lines.append(
                     f"{label}, {column.key}: many equal scores, so that the tie rule decides: "
                     f"{accuracies[0]:.1f} strict, {accuracies[1]:.1f} with ties half"
                 )
-    return out
+    return lines
 
 
 def _dashes(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
@@ -516,13 +516,13 @@ def _dashes(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
             if math.isnan(cell.ours):
                 why = short(cell.reason or "no value", 200)
                 rows_by_reason.setdefault(why, {}).setdefault(label, []).append(column.key)
-    out = []
+    lines = []
     for why, columns_by_row in rows_by_reason.items():
         columns = list(dict.fromkeys(k for keys in columns_by_row.values() for k in keys))
         whose = "all rows" if len(columns_by_row) == len(rows) else ", ".join(columns_by_row)
         where = "" if len(columns) == len(table.columns) else f" ({', '.join(columns)})"
-        out.append(f"dash in {whose}{where}: {why}")
-    return out
+        lines.append(f"dash in {whose}{where}: {why}")
+    return lines
 
 
 def render(filled: Filled, format: str = "text") -> str:

@@ -172,13 +172,13 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
 
 def _cautions(specs: list[str]) -> list[str]:
     """Return what is known of encoders that may have seen such captions in training."""
-    out = []
+    lines = []
     for spec in specs:
         encoder = registry.create(spec).parameters().get("encoder")
         known = defaults(str(encoder)) if encoder else None
         if known is not None and known.caution:
-            out.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
-    return out
+            lines.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
+    return lines
 
 
 def _main_columns(evaluation: Evaluation) -> list[str]:

@@ -133,16 +133,16 @@ def swap_accuracy(score: Scorer, pairs: Sequence[SwapPair]) -> dict[str, dict[st
         images=[pair.image for pair in pairs for _ in range(2)],
     )
     kinds = np.array([pair.kind for pair in pairs])
-    out: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, dict[str, float]] = {}
     for column, values in score(samples).items():
         scored_pairs = values.reshape(-1, 2)
         won = scored_pairs[:, 0] > scored_pairs[:, 1]
         sets = {str(kind): kinds == kind for kind in dict.fromkeys(kinds)}
         sets["property"] = np.isin(kinds, swap_words.PROPERTIES)
-        out[column] = {
+        accuracies[column] = {
             name: 100 * float(won[chosen].mean()) for name, chosen in sets.items() if chosen.any()
         }
-    return out
+    return accuracies
 
 
 def _table(families: list[list[list[str]]]) -> dict[str, tuple[list[str], list[str]]]:

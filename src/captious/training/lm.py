@@ -56,8 +56,8 @@ def coco_captions(split: str) -> list[str]:
 def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> list[str]:
     """Return the words that occur often enough, the most frequent first, after the marks."""
     counts = Counter(w for s in sentences for w in s)
-    kept = sorted((w for w, n in counts.items() if n >= least), key=lambda w: (-counts[w], w))
-    return [*lm.SPECIAL, *kept]
+    frequent = sorted((w for w, n in counts.items() if n >= least), key=lambda w: (-counts[w], w))
+    return [*lm.SPECIAL, *frequent]
 
 
 def counted(sentences: Iterable[Sequence[str]], words: Sequence[str]) -> list[int]:
