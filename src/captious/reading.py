@@ -281,14 +281,14 @@ def read_arrays(path: Path | str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an ``.npz`` file, each checked as by :func:`read_array`."""
     import numpy as np
 
-    found = {}
+    arrays = {}
     with reading(path, "an npz archive"):
         for name, content in unzipped(path, ".npy"):
             file = io.BytesIO(content)
             _array_header(file, f"{path}, {name}", len(content))
             file.seek(0)
-            found[name.removesuffix(".npy")] = np.load(file, allow_pickle=False)
-    return found
+            arrays[name.removesuffix(".npy")] = np.load(file, allow_pickle=False)
+    return arrays
 
 
 def unzipped(path: Path | str, ending: str = "") -> Iterator[tuple[str, bytes]]:

@@ -86,34 +86,34 @@ def run(args: argparse.Namespace) -> int:
         job.check()
         samples = job.read(_options.say(args))
         rows = _rows(args, samples)
-        found = [
+        explained = [
             Told(samples[row].caption, metric.name, explain(samples, metric, row))
             for metric in metrics
             for row in rows
         ]
     if args.output is not None:
-        _write(args.output, found, len(rows))
+        _write(args.output, explained, len(rows))
         _options.remark(f"wrote {args.output}")
     if args.format == "json":
-        told: list[Any] = [one.explanation.data for one in found]
+        told: list[Any] = [entry.explanation.data for entry in explained]
         if len(metrics) > 1:
             told = [
-                {"metric": one.metric, "caption": one.caption, **one.explanation.data}
-                for one in found
+                {"metric": entry.metric, "caption": entry.caption, **entry.explanation.data}
+                for entry in explained
             ]
         whole = told[0] if len(told) == 1 else told
         sys.stdout.write(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
         return 0
     parts = []
-    for one in found:
-        head = f"{one.caption}\n" if len(rows) > 1 else ""
-        head = f"-- {one.metric} --\n{head}" if len(metrics) > 1 else head
-        parts.append(head + one.explanation.text.rstrip())
+    for entry in explained:
+        head = f"{entry.caption}\n" if len(rows) > 1 else ""
+        head = f"-- {entry.metric} --\n{head}" if len(metrics) > 1 else head
+        parts.append(head + entry.explanation.text.rstrip())
     sys.stdout.write("\n\n".join(parts) + "\n")
     return 0
 
 
-def _write(path: Path, found: list[Told], across: int) -> None:
+def _write(path: Path, explained: list[Told], across: int) -> None:
     """Write pictures: captions side by side, metrics one below the other; or a page of all."""
     from captious.report.pictures import draw
     from captious.report.pictures.side_by_side import joined, stacked
@@ -122,10 +122,12 @@ def _write(path: Path, found: list[Told], across: int) -> None:
         from captious.report.why import page
 
         with files.replacing(path) as file:
-            file.write(page([(one.metric, one.caption, one.explanation) for one in found]))
+            file.write(
+                page([(entry.metric, entry.caption, entry.explanation) for entry in explained])
+            )
         return
-    drawn = [draw(one.explanation) for one in found]
-    silent = next((one for one, svg in zip(found, drawn, strict=True) if svg is None), None)
+    drawn = [draw(entry.explanation) for entry in explained]
+    silent = next((entry for entry, svg in zip(explained, drawn, strict=True) if svg is None), None)
     if silent is not None:
         raise UsageError(
             f"{silent.metric} explains this caption in words only, not as a picture; "

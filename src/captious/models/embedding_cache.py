@@ -77,10 +77,10 @@ class Kept:
 
     def get(self, key: tuple[int, str]) -> torch.Tensor | None:
         """Return the vectors of a layer and text that are there."""
-        found = self._entries.get(key)
-        if found is not None:
+        vectors = self._entries.get(key)
+        if vectors is not None:
             self._refused = 0
-        return found
+        return vectors
 
     def put(self, key: tuple[int, str], vectors: torch.Tensor) -> None:
         """Copy vectors in if there is room."""
@@ -129,7 +129,7 @@ class EmbeddingCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """Return the entries that are there."""
-        found: dict[bytes, Entry] = {}
+        entries: dict[bytes, Entry] = {}
         for start in range(0, len(keys), _BATCH):
             part = keys[start : start + _BATCH]
             marks = ",".join("?" * len(part))
@@ -138,11 +138,11 @@ class EmbeddingCache:
             ).fetchall()
             for key, pieces, vectors in rows:
                 ids = np.frombuffer(pieces, np.int32)
-                found[key] = ids, np.frombuffer(vectors, np.float32).reshape(len(ids), -1)
-        if found:
+                entries[key] = ids, np.frombuffer(vectors, np.float32).reshape(len(ids), -1)
+        if entries:
             now = time.time()
-            self._change("UPDATE entry SET used = ? WHERE key = ?", [(now, k) for k in found])
-        return found
+            self._change("UPDATE entry SET used = ? WHERE key = ?", [(now, k) for k in entries])
+        return entries
 
     def put(self, entries: Iterable[tuple[bytes, Entry]]) -> None:
         """Add entries and let the oldest go when the limit is passed."""

@@ -70,8 +70,8 @@ class SceneParser:
             known |= fresh
         return {t: decode(c, known[c]) if c else EMPTY for t, c in cut.items()}
 
-    def _run(self, texts: list[str], out: list[str], bar: Progress) -> None:
-        """Parse into ``out``, sharing the work with other processes when there is enough of it."""
+    def _run(self, texts: list[str], trees: list[str], bar: Progress) -> None:
+        """Parse into ``trees``, sharing the work with other processes when there is enough."""
         shares = max(1, min(settings.get().threads, len(texts) // _WORTH_A_PROCESS))
         # Sorted by length the batches waste nothing on padding; results go back in order.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -81,11 +81,11 @@ class SceneParser:
             for i, line in zip(
                 parts[0], encode_all(self.path, [texts[i] for i in parts[0]]), strict=True
             ):
-                out[i] = line
+                trees[i] = line
                 bar.advance(shares)
             for part, helper in zip(parts[1:], helpers, strict=True):
                 for i, line in zip(part, helper.result(), strict=True):
-                    out[i] = line
+                    trees[i] = line
         finally:
             for helper in helpers:
                 helper.stop()
@@ -107,12 +107,12 @@ class _Helper:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
         )
         self._answer: tuple[bytes, bytes] = (b"", b"")
-        data = "\n".join(texts).encode("utf-8", "surrogatepass")
-        self._thread = threading.Thread(target=self._talk, args=(data,), daemon=True)
+        content = "\n".join(texts).encode("utf-8", "surrogatepass")
+        self._thread = threading.Thread(target=self._talk, args=(content,), daemon=True)
         self._thread.start()
 
-    def _talk(self, data: bytes) -> None:
-        self._answer = self._process.communicate(data)
+    def _talk(self, content: bytes) -> None:
+        self._answer = self._process.communicate(content)
 
     def result(self) -> list[str]:
         self._thread.join()

@@ -46,8 +46,8 @@ def load(card: Card, task: str, root: Path) -> JudgementSet:
     sentences = _coco.sentences(root)
     texts = {
         key: (image, text)
-        for image, found in sentences.items()
-        for key, text in found
+        for image, pairs in sentences.items()
+        for key, text in pairs
         if key is not None
     }
     if not texts:

@@ -98,11 +98,11 @@ def load(card: Card, root: Path) -> JudgementSet:
 def _list(cell: str, place: str, checks: Checks) -> list[str]:
     for read in (json.loads, ast.literal_eval):
         try:
-            found = read(cell)
+            texts = read(cell)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
-        if isinstance(found, list) and found and all(isinstance(x, str) for x in found):
-            return [x.strip() for x in found]
+        if isinstance(texts, list) and texts and all(isinstance(x, str) for x in texts):
+            return [x.strip() for x in texts]
     checks.bad("cells of references that are not a list of texts", f"{place}: {cell[:40]}")
     return []
 
