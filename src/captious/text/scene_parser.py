@@ -8,7 +8,6 @@ from text that has one, and taken away again: a caption with and one without are
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any, Final
 from captious import assets, settings
 from captious.errors import CaptiousError, MissingAsset, MissingExtra
 from captious.progress import Progress
+from captious.reading import json_object, reading
 from captious.text._scene_rules import Parse
 from captious.text.parse_cache import ParseCache
 
@@ -46,7 +46,7 @@ class SceneParser:
             raise MissingExtra("spacy", "spice", "spice")
         self.name = name
         self.path = locate(name)
-        meta = json.loads((self.path / "meta.json").read_text(encoding="utf-8"))
+        meta = json_object(self.path / "meta.json", "the description of a spaCy pipeline")
         self.version = (
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
         )
@@ -170,11 +170,15 @@ def decode(text: str, line: str) -> Parse:
 def _load(path: str) -> Any:
     import spacy
 
-    meta = json.loads((Path(path) / "meta.json").read_text(encoding="utf-8"))
-    lacking = [part for part in ("tagger", "parser") if part not in meta["pipeline"]]
+    meta = json_object(Path(path) / "meta.json", "the description of a spaCy pipeline")
+    pipeline = meta.get("pipeline")
+    if not isinstance(pipeline, list):
+        pipeline = []
+    lacking = [part for part in ("tagger", "parser") if part not in pipeline]
     if lacking:
         raise MissingAsset(f"the spaCy pipeline {path} has no {' and no '.join(lacking)}.")
-    return spacy.load(path, exclude=[p for p in meta["pipeline"] if p not in _NEEDED])
+    with reading(path, "a spaCy pipeline"):
+        return spacy.load(path, exclude=[str(p) for p in pipeline if p not in _NEEDED])
 
 
 def locate(name: str) -> Path:
