@@ -99,7 +99,7 @@ SCENARIOS = (
                                  "bleu_1,rouge_l", "-o", "{out}", "--hidden", "4", "--epochs", "20",
                                  "--accuracy", "0", "--references", "1"),
              _bytes_of("model.safetensors")),
-    Scenario("reproduce", ("reproduce", "composite", "table1", "--only", "--data", "{data}/sets",
+    Scenario("reproduce", ("reproduce", "bert_tbr", "table3", "--only", "--data", "{data}/sets",
                            "-o", "{out}.md"), lambda out: _text_of(out.with_suffix(".md"))),
     Scenario("meta", ("meta", "bleu", "rouge_l", "--set", "{data}/ratings.json", "--trials", "50",
                       "-f", "json", "-o", "{out}.json"),
