@@ -80,7 +80,8 @@ def _segment(
     """
     texts = len(bounds) - 1
     offsets = np.zeros(texts + 1, np.int64)
-    numbers = np.empty(max(16, len(data) // 4), np.int32)
+    # No token is shorter than a byte, and memory that is not touched costs nothing.
+    numbers = np.empty(len(data) + texts, np.int32)
     cutouts = np.empty((1 << 12, 3), np.int64)
     slots = np.full(1 << 13, -1, np.int32)
     longest = 0
@@ -91,9 +92,17 @@ def _segment(
     used, known = 0, 0
     for text in range(texts):
         first, last = bounds[text], bounds[text + 1]
+        if known + last - first >= len(cutouts):
+            wider = np.empty((2 * (known + last - first) + 2, 3), np.int64)
+            wider[:known] = cutouts[:known]
+            cutouts = wider
+        spread = len(slots)
+        while 2 * (known + last - first + 1) > spread:
+            spread *= 4
+        if spread > len(slots):
+            slots = _respread(data, cutouts, known, spread)
         size = _decode(data, first, last, kinds, kind, place)
-        begun, start = used, 0
-        effort = 0
+        begun, start, effort = used, 0, 0
         while 0 <= start < size:
             state, rule, end, at = 0, -1, start, start
             while at <= size:
@@ -110,20 +119,17 @@ def _segment(
                 start = -1
                 break
             if not dropped[rule]:
-                end = end - cuts[rule]
-                used, known, numbers, cutouts, slots = _noted(
-                    data, place[start], place[min(end, size)], rule,
-                    used, known, numbers, cutouts, slots,
-                )  # fmt: skip
+                end -= cuts[rule]
+                begin, stop = place[start], place[min(end, size)]
+                numbers[used] = _number(data, begin, stop, rule, known, cutouts, slots)
+                known = max(known, numbers[used] + 1)
+                used += 1
                 end -= again[rule]
-            if end <= start:
-                start = -1
-                break
-            start = end
+            start = end if end > start else -1
         if size < 0 or start < 0:
-            used, known, numbers, cutouts, slots = _noted(
-                data, first, last, _WHOLE, begun, known, numbers, cutouts, slots
-            )
+            numbers[begun] = _number(data, first, last, _WHOLE, known, cutouts, slots)
+            known = max(known, numbers[begun] + 1)
+            used = begun + 1
         offsets[text + 1] = used
     return numbers[:used], offsets, cutouts[:known]
 
@@ -152,53 +158,33 @@ def _decode(data: Array, first: int, last: int, kinds: Array, kind: Array, place
     return size
 
 
-def _noted(
-    data: Array,
-    begin: int,
-    end: int,
-    rule: int,
-    used: int,
-    known: int,
-    numbers: Array,
-    cutouts: Array,
-    slots: Array,
-) -> tuple[int, int, Array, Array, Array]:
-    """Append the number of a cut-out, giving it one if it is new; tables grow as they fill."""
+def _slot(data: Array, begin: int, end: int, rule: int, mask: int) -> int:
+    """Return where the search for a cut-out begins (FNV-1a of its bytes)."""
     mixed = np.uint64(0xCBF29CE484222325) ^ np.uint64(rule + 1)
     for at in range(begin, end):
         mixed = (mixed ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
+    return np.int64(mixed >> np.uint64(20)) & mask
+
+
+def _number(
+    data: Array, begin: int, end: int, rule: int, known: int, cutouts: Array, slots: Array
+) -> int:
+    """Return the number of a cut-out; a new one gets the next, ``known``."""
     mask = len(slots) - 1
-    slot = np.int64(mixed >> np.uint64(20)) & mask
-    number = -1
+    slot = _slot(data, begin, end, rule, mask)
     while slots[slot] >= 0:
         other = slots[slot]
         if cutouts[other, 2] == rule and cutouts[other, 1] - cutouts[other, 0] == end - begin:
-            same = True
             shift = cutouts[other, 0] - begin
-            for at in range(begin, end):
-                if data[at] != data[at + shift]:
-                    same = False
-                    break
-            if same:
-                number = other
-                break
+            at = begin
+            while at < end and data[at] == data[at + shift]:
+                at += 1
+            if at == end:
+                return other
         slot = (slot + 1) & mask
-    if number < 0:
-        if known == len(cutouts):
-            wider = np.empty((2 * known, 3), np.int64)
-            wider[:known] = cutouts
-            cutouts = wider
-        cutouts[known, 0], cutouts[known, 1], cutouts[known, 2] = begin, end, rule
-        slots[slot] = known
-        number, known = known, known + 1
-        if 2 * known > len(slots):
-            slots = _respread(data, cutouts, known, 4 * len(slots))
-    if used == len(numbers):
-        longer = np.empty(2 * used, np.int32)
-        longer[:used] = numbers
-        numbers = longer
-    numbers[used] = number
-    return used + 1, known, numbers, cutouts, slots
+    cutouts[known, 0], cutouts[known, 1], cutouts[known, 2] = begin, end, rule
+    slots[slot] = known
+    return known
 
 
 def _respread(data: Array, cutouts: Array, known: int, size: int) -> Array:
@@ -206,10 +192,7 @@ def _respread(data: Array, cutouts: Array, known: int, size: int) -> Array:
     slots = np.full(size, -1, np.int32)
     mask = size - 1
     for number in range(known):
-        mixed = np.uint64(0xCBF29CE484222325) ^ np.uint64(cutouts[number, 2] + 1)
-        for at in range(cutouts[number, 0], cutouts[number, 1]):
-            mixed = (mixed ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
-        slot = np.int64(mixed >> np.uint64(20)) & mask
+        slot = _slot(data, cutouts[number, 0], cutouts[number, 1], cutouts[number, 2], mask)
         while slots[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = number
@@ -235,5 +218,5 @@ def _expand(numbers: Array, offsets: Array, flat: Array, starts: Array) -> tuple
 
 
 _kernels = Kernels(
-    globals(), ("_decode", "_respread", "_noted", "_segment", "_expand"), small=_FEW
+    globals(), ("_decode", "_slot", "_number", "_respread", "_segment", "_expand"), small=_FEW
 )
