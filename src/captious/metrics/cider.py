@@ -92,9 +92,7 @@ class Cider(Metric):
         """Return (n, 4): ten times the mean similarity over references, per order."""
         row = samples.reference_rows
         lengths = tokens.table(samples.pool, self.tokenizer).lengths
-        factor = self._length_factor(
-            lengths[samples.caption[row]], lengths[samples.reference]
-        )
+        factor = self._length_factor(lengths[samples.caption[row]], lengths[samples.reference])
         grams = ngrams.compiled(samples.pool, self.tokenizer, self.stem)
         if grams is None:
             sums = self._sums(samples, context, factor)

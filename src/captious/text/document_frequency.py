@@ -334,7 +334,5 @@ def _recode(matrix: Any, old: Hashes, new: Hashes) -> Any:
     )
 
 
-def _fit(
-    counts: tuple[Counts, ...], grams: tuple[Hashes, ...]
-) -> tuple[Counts, ...]:
+def _fit(counts: tuple[Counts, ...], grams: tuple[Hashes, ...]) -> tuple[Counts, ...]:
     return tuple(c[: len(g)] for c, g in zip(counts, grams, strict=True))

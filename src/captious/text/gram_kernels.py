@@ -191,8 +191,10 @@ def _united(a: Array, a_counts: Array, b: Array, b_counts: Array) -> tuple[Array
 def _clipped(
     bounds: Array, names: Array, counts: Array, caption: Array, reference: Array, offsets: Array
 ) -> Array:
-    """Return per row how many n-grams of the caption are matched, each at most as often as in the
-    reference that holds it most often."""
+    """Return per row how many n-grams of the caption a reference holds.
+
+    Each counts at most as often as it stands in the reference that holds it most often.
+    """
     matched = np.zeros(len(caption), np.int64)
     best = np.zeros(16, np.int32)
     for row in range(len(caption)):

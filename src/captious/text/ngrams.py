@@ -55,7 +55,9 @@ def table(pool: TextPool, tokenizer: str = "ptb", stem: bool = False) -> NgramTa
     )
 
 
-def compiled(pool: TextPool, tokenizer: str = "ptb", stem: bool = False) -> tuple[Grams, ...] | None:
+def compiled(
+    pool: TextPool, tokenizer: str = "ptb", stem: bool = False
+) -> tuple[Grams, ...] | None:
     """Return the n-grams of a pool per order as compiled code wants them.
 
     None where the pool is small or numba is not installed: then :func:`table` serves.
@@ -71,9 +73,7 @@ def _build_compiled(pool: TextPool, tokenizer: str, stem: bool) -> tuple[Grams, 
     toks = tokens.table(pool, tokenizer)
     named = _names(toks.vocabulary, stem)
     words = named[toks.ids] if len(named) else np.zeros(0, np.uint64)
-    return tuple(
-        Grams(*kernels._counted(words, toks.offsets, n)) for n in range(1, ORDERS + 1)
-    )
+    return tuple(Grams(*kernels._counted(words, toks.offsets, n)) for n in range(1, ORDERS + 1))
 
 
 def _names(vocabulary: list[str], stem: bool) -> Hashes:
