@@ -32,8 +32,13 @@ def verbs() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Args:
+        only: the verb that is asked for: the others are named but not opened, which is quick. None
+            opens all of them, "" none.
+    """
     top = argparse.ArgumentParser(
         prog="captious",
         description="Judge image captions: classic metrics without Java, image-grounded ones "
@@ -44,13 +49,21 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"captious {__version__}")
     subs = top.add_subparsers(dest="verb", metavar="VERB")
     for name in verbs():
-        import_module(f"captious.cli.{name}").add_parser(subs)
+        if only is None or only == name:
+            import_module(f"captious.cli.{name}").add_parser(subs)
+        else:
+            subs.add_parser(name, help=_summary(name))
     return top
+
+
+def _summary(verb: str) -> str:
+    """Return what a verb does: the first line of its file, behind its name."""
+    with open(os.path.join(__path__[0], f"{verb}.py"), encoding="utf-8") as file:
+        return file.readline().partition(": ")[2].strip().rstrip('."')
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    top = parser()
     words = list(sys.argv[1:] if argv is None else argv)
     if words and not words[0].startswith("-") and words[0] not in verbs():
         print(
@@ -59,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    top = parser(next((word for word in words if word in verbs()), ""))
     args = top.parse_args(words)
     if args.verb is None:
         top.print_help()

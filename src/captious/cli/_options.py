@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from captious import settings
+from captious.engine import executors
+from captious.engine.executors import Executor
 from captious.engine.job import ScoringJob
 from captious.errors import UsageError
+from captious.reading import is_address
 from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet
 
@@ -22,10 +25,10 @@ def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
     parser.add_argument(
         "captions",
         nargs="+" if several else 1,
-        type=Path,
+        type=place,
         metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
-        "several files are several systems",
+        "several files are several systems; `score` also takes folders, globs, tars and addresses",
     )
     parser.add_argument(
         "--refs",
@@ -51,6 +54,11 @@ def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
     parser.add_argument("--names", nargs="+", metavar="NAME", help="a name for each caption file")
 
 
+def place(text: str) -> Any:
+    """Return the path that an argument names; an address (``s3://...``) stays as it is."""
+    return text if is_address(text) else Path(text)
+
+
 def running(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say how to run."""
     group = parser.add_argument_group("running")
@@ -62,6 +70,23 @@ def running(parser: argparse.ArgumentParser) -> None:
         "--download", action="store_true", help="allow fetching missing weights and tables"
     )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress, no remarks")
+
+
+def workers(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say who does the work."""
+    group = parser.add_argument_group("scale")
+    group.add_argument(
+        "--engine",
+        choices=("local", "processes", "ray"),
+        default="local",
+        help="who does the work: this process, several, or a Ray cluster (default: local)",
+    )
+    group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
+
+
+def executor(args: argparse.Namespace) -> Executor:
+    """Return who does the work."""
+    return executors.named(args.engine, args.workers)
 
 
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:

@@ -91,6 +91,22 @@ class Processes:
                     future.cancel()
 
 
+def named(engine: str, workers: int | None = None) -> Executor:
+    """Return an executor by its name: ``local``, ``processes`` or ``ray``.
+
+    Args:
+        engine: the name.
+        workers: how many; as many as there are cores (or as the cluster has) if None.
+    """
+    if engine == "local":
+        if workers not in (None, 1):
+            raise UsageError("several workers need --engine processes or --engine ray")
+        return Local()
+    if engine == "processes":
+        return Processes(workers or os.cpu_count() or 1)
+    raise UsageError(f"no engine is called {engine!r}; there are: local, processes")
+
+
 @contextmanager
 def threads_of_children(count: int) -> Iterator[None]:
     """Let children of this block compute with so many threads."""

@@ -333,6 +333,19 @@ class References:
         )
 
 
+class ImageFolder:
+    """The photographs of a folder, found by file name with or without its ending."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = {p.name: p for p in folder.iterdir() if p.is_file()}
+        self._stems = {p.stem: p for p in self._files.values()}
+
+    def find(self, name: str) -> Path | None:
+        """Return the file of an image, or None."""
+        base = Path(name).name
+        return self._files.get(base) or self._stems.get(base) or self._stems.get(Path(base).stem)
+
+
 class _Images:
     """The image of a row: a name of its own, or a file in the folder that the user gave."""
 
@@ -348,8 +361,7 @@ class _Images:
                 problems.append(f"{self.folder}: this is not a folder of images")
                 self.folder = None
             else:
-                self.files = {p.name: p for p in self.folder.iterdir() if p.is_file()}
-                self.stems = {p.stem: p for p in self.files.values()}
+                self.held = ImageFolder(self.folder)
         elif isinstance(images, Mapping):
             self.listed = [
                 images.get(part.id[i] if part.id is not None else i) for i in range(len(part))
@@ -372,8 +384,7 @@ class _Images:
         if given is None:
             given = part.id[row] if part.id is not None else row
         name = self.names.get(key(given), key(given))
-        base = Path(name).name
-        found = self.files.get(base) or self.stems.get(base) or self.stems.get(Path(base).stem)
+        found = self.held.find(name)
         if found is None:
             self.problems.append(f"{part.where(row)}: no image file for {name!r} in {self.folder}")
             return None
