@@ -11,7 +11,7 @@ CaptiousError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class CaptiousError(Exception):
@@ -68,9 +68,17 @@ class InputError(CaptiousError):
         super().__init__(text)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the nearest known words, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+def did_you_mean(word: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """Return `` Did you mean 'x'?`` for the nearest known words, or an empty string.
+
+    Args:
+        word: what was written.
+        known: what could have been written.
+        meant: other words for known ones; they go before words that merely look alike.
+    """
+    words = list(known)
+    near = [meant[word.lower()]] if meant and meant.get(word.lower()) in words else []
+    near = near or difflib.get_close_matches(word, words, n=3, cutoff=0.5)
     if not near:
         return ""
     return " Did you mean " + " or ".join(repr(n) for n in near) + "?"

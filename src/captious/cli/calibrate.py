@@ -16,7 +16,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "calibrate",
-        help="threshold and baselines of a text encoder",
         description="Score random pairs of sentences at every layer of an encoder. The mean recall "
         "is the rule for bert_tbr's threshold, P, R and F are baselines for bertscore.",
     )

@@ -22,7 +22,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "compare",
-        help="paired tests between two and more systems",
         description="Score several systems on the same samples, or take stored tables "
         "(`captious score ... -o scores.parquet`), and test every pair: paired "
         "bootstrap and paired approximate randomisation. The first file is the baseline. "

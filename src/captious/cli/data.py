@@ -15,7 +15,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "data",
-        help="judgement sets: what is here, how to get the rest",
         description="List the collections of human judgements that captious reads. With names, "
         "print their data cards; --check reads and joins them.",
     )

@@ -55,7 +55,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "demo",
-        help="judge a small bundled set of photographs",
         description="Score the captions of three imaginary systems (good, vague, wrong) on "
         "bundled photographs with every metric that can run here, and show how one caption got "
         "its score. Object labels are detected in the photographs.",

@@ -15,7 +15,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "detect",
-        help="find the objects in photographs",
         description="Find objects in photographs and write them to a parquet file that "
         "`captious score --objects FILE` reads. Run it again to go on where it stopped.",
     )

@@ -13,7 +13,7 @@ from captious._version import __version__
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("doctor", help="say what is installed and how to get what is not")
+    parser = subs.add_parser("doctor", description="Say what is installed and how to get the rest.")
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if any metric cannot run"
     )

@@ -34,7 +34,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "explain",
-        help="say why one caption got its score",
         description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
         "captious explain caps.json --refs refs.json --id 42 -m meteor; "
         "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor,bleu -o why.html",

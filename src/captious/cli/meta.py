@@ -16,7 +16,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "meta",
-        help="agreement of metrics with human judgements",
         description="Score judged captions and measure the agreement with people under a named "
         "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. A "
         "function of your own goes through the same harness: captious meta my_metric.py:score",

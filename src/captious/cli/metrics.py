@@ -14,7 +14,7 @@ from captious.metrics.base import Metric
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("metrics", help="list the metrics and what each needs")
+    parser = subs.add_parser("metrics", description="List the metrics and what each needs.")
     parser.add_argument("name", nargs="?", help="tell everything about this one")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.set_defaults(run=run)

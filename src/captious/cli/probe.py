@@ -18,7 +18,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "probe",
-        help="spoil captions on purpose and see whether a metric notices",
         description="Spoil captions in five ways (repetition, objects, shuffle, template, "
         "frequent) and report how often the untouched caption keeps the higher score. Several "
         "variants are tried per attack, and the one that the metric likes best counts. "

@@ -17,7 +17,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "report",
-        help="one HTML page of stored scores",
         description="Write a stored table (captious score ... -o scores.parquet) as one HTML file "
         "that opens offline in any browser: systems and metrics with intervals and tests, "
         "distributions, a gallery of photographs and captions, and why each got its score.",

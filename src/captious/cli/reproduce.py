@@ -18,7 +18,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "reproduce",
-        help="tables and figures of the papers, printed beside recomputed",
         description="Recompute a table or figure of one of the five papers. Examples: captious "
         "reproduce tiger (lists its tables and figures and what each needs); captious reproduce "
         "tiger table1; captious reproduce tiger all; captious reproduce all -o docs/results.md.",

@@ -27,7 +27,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "score",
-        help="score captions against references and images",
         description="Score one or more caption files. Example: "
         "captious score caps.json --refs refs.json --metrics bleu,meteor,cider_d",
     )

@@ -13,7 +13,7 @@ from captious.text import tokenizers
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("tokenize", help="tokenise lines of text as the metrics do")
+    parser = subs.add_parser("tokenize", description="Tokenise lines of text as the metrics do.")
     parser.add_argument("file", nargs="?", type=Path, help="text file; stdin if none")
     parser.add_argument("--tokenizer", "-t", default="ptb", help="default: ptb")
     parser.add_argument("--list", action="store_true", help="list the tokenisers")
