@@ -90,6 +90,7 @@ def test_surface_is_exact():
     assert sorted(captious.__all__) == [
         "CaptionSet",
         "CaptiousError",
+        "Client",
         "Sample",
         "ScoreTable",
         "ScoringJob",
