@@ -19,6 +19,7 @@ from captious.engine.cache import StatisticsCache, samples_digest
 from captious.engine.job import ScoringJob, score
 from captious.engine.plan import Asked, steps_for
 from captious.errors import CaptiousError
+from captious.judgements.outside_scores import OutsideScores
 from captious.metrics.base import Metric
 from captious.metrics.function import FunctionMetric, function_in_file
 from captious.types import CaptionSet, Floats
@@ -53,6 +54,7 @@ class Scorer:
             function (``my.py:score``) takes that function.
         store: whether statistics are kept in the cache folder.
         regions: region features of the judged photographs: a store, or its path.
+        outside: scores that others have made, read from files.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Scorer:
         metrics: str | Iterable[str] | None = None,
         store: bool = True,
         regions: Any = None,
+        outside: Iterable[OutsideScores] = (),
     ) -> None:
         texts = ["all"] if metrics is None else [metrics] if isinstance(metrics, str) else metrics
         self.steps: list[tuple[Metric, str, tuple[str, ...], tuple[str, ...]]] = []
@@ -80,6 +83,7 @@ class Scorer:
         folder = settings.get().cache_dir / "statistics" if store else None
         self.cache = StatisticsCache(folder, {})
         self.regions = regions
+        self.outside = tuple(outside)
         self._memo: dict[tuple[str, str], list[Scores]] = {}
 
     def __call__(self, samples: CaptionSet) -> dict[str, Scores]:
@@ -92,6 +96,7 @@ class Scorer:
                 self._memo[data, form] = self._metric(metric, samples)
             scores = {s.name: s for s in self._memo[data, form]}
             asked += [replace(scores[c], name=n) for c, n in zip(columns, names, strict=True)]
+        asked += [column for file in self.outside for column in _outside(file, samples)]
         return {s.name: s for s in asked}
 
     def _metric(self, metric: Metric, samples: CaptionSet) -> list[Scores]:
@@ -121,3 +126,13 @@ class Scorer:
                 )
             )
         return columns
+
+
+def _outside(given: OutsideScores, samples: CaptionSet) -> list[Scores]:
+    """Return the columns of a file for these captions."""
+    columns = []
+    for name, values in given.match(samples).items():
+        gone = int(np.isnan(values).sum())
+        why = {f"{given.path.name} has no score for it": gone} if gone else {}
+        columns.append(Scores(name, values, f"{name}|outside scores:{given.sha}", unscored=why))
+    return columns

@@ -44,7 +44,7 @@ def load(path: Path) -> JudgementSet:
 
 def _load(path: Path) -> JudgementSet:
     checks = Checks(path.name)
-    records = _records(path, checks)
+    records = read_records(path, checks)
     checks.stop_if_bad()
     columns = {str(k) for _, row in records for k in row}
     card = Card(
@@ -70,7 +70,8 @@ def _load(path: Path) -> JudgementSet:
     )
 
 
-def _records(path: Path, checks: Checks) -> list[Record]:
+def read_records(path: Path, checks: Checks) -> list[Record]:
+    """Return the records of a JSON, JSON lines, CSV, TSV or parquet file, each with its place."""
     kind = files.suffix(path)
     if kind == "parquet":
         rows: list[Any] = read_parquet(path).to_pylist()
