@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -34,7 +35,7 @@ from captious.text import treebank
 from captious.training.curve import draw_curve
 from captious.training.scan import PairData, Trainer, TrainOptions, nearest, word_base
 from captious.training.text_vectors import mean_vectors
-from captious.training.whitened import whitened, whitening_of
+from captious.training.whitened import WHITENING, whitened, whitening_of
 from captious.types import Floats
 
 Compare = Callable[[Floats, Floats], Floats]
@@ -63,11 +64,14 @@ def train(
     select: str = "graded",
     report: Callable[[dict[str, Any]], None] | None = None,
     join: Sequence[Path] = (),
+    start: Path | None = None,
 ) -> Path:
     """Train (or go on with) a model and write its folder.
 
     ``compare`` turns reference and candidate grounding vectors into TIGEr (first column). ``join``
     are folders of models trained before, with the same words and features, that are put beside.
+    ``start`` is the folder of an earlier run: training begins with its weights and keeps its words,
+    on other photographs if need be.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     captions, splits = read_captions(sources)
@@ -75,9 +79,15 @@ def train(
     require(store, [name for part in splits.values() for name in part])
     # A word that was seen once is worth an entry where word vectors say what it means.
     least = 2 if sources.word_vectors is None else 1
-    words = vocabulary([captions[name] for name in splits["train"]], sources.words, least)
+    if start is None:
+        words = vocabulary([captions[name] for name in splits["train"]], sources.words, least)
+    else:
+        words = Vocabulary.read(start / "vocab.json")
     others = [_member(folder, words, store.source) for folder in join]
     run = target / "run"
+    if start is not None and not (run / WHITENING).exists():
+        run.mkdir(parents=True, exist_ok=True)
+        shutil.copy(start / "run" / WHITENING, run)
     teacher = {
         part: sentence_vectors(
             sources.teacher, [captions[name] for name in names], run / f"{part}.npy"
@@ -99,7 +109,8 @@ def train(
     config = ScanConfig.of({**shape, "img_dim": store.dim, "vocab_size": len(words)})
     base = _word_base(words, sources)
     trainer = Trainer(config, data, options, run, base, whitening)
-    trainer.resume()
+    if not trainer.resume() and start is not None:
+        trainer.begin_from(start / "run" / "last.pt")
     judge = DevJudge(
         gather(store, splits["dev"]),
         [captions[name] for name in splits["dev"]],
@@ -123,7 +134,7 @@ def train(
         "word_vectors": sources.word_vectors,
         "images": len(splits["train"]),
         "dev": result,
-    }
+    } | ({} if start is None else {"start": start.name})
     save(model, words, target, facts)
     draw_curve(trainer.history, target / "curve.png")
     (target / "README.md").write_text(model_card(target.name, facts), encoding="utf-8")

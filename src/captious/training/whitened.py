@@ -21,6 +21,7 @@ from captious.errors import InputError
 from captious.evidence.regions import RegionStore
 from captious.progress import track
 
+WHITENING = "whitening.safetensors"
 _SAMPLE_IMAGES = 2000
 
 
@@ -65,7 +66,7 @@ def whitening_of(store: RegionStore, names: Sequence[str], keep: int, folder: Pa
     """Estimate on a sample of the photographs; a second call reads what the first one wrote."""
     from safetensors.torch import load_file, save_file
 
-    target = folder / "whitening.safetensors"
+    target = folder / WHITENING
     if target.exists():
         stored = load_file(target)
         return Whitening(stored["mean"], stored["matrix"])
