@@ -31,7 +31,10 @@ def add_parser(subs: Any) -> None:
         "--labels", metavar="FILE", help="what OWL-ViT or OWLv2 look for: one label per line"
     )
     parser.add_argument(
-        "--threshold", type=float, metavar="P", help="least confidence that counts (default: 0.3, words-coco 0.5)"
+        "--threshold",
+        type=float,
+        metavar="P",
+        help="least confidence that counts (default: 0.3, words-coco 0.5)",
     )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"

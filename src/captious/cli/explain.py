@@ -13,7 +13,7 @@ from captious import registry
 from captious.cli import _options
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob
-from captious.errors import InputError, UsageError
+from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Explanation
@@ -85,11 +85,21 @@ def run(args: argparse.Namespace) -> int:
         job.check()
         samples = job.read(_options.say(args))
         rows = _rows(args, samples)
-        explained = [
-            Told(samples[row].caption, metric.name, explain(samples, metric, row))
-            for metric in metrics
-            for row in rows
-        ]
+        explained, refused = [], []
+        for metric in metrics:
+            try:
+                explained += [
+                    Told(samples[row].caption, metric.name, explain(samples, metric, row))
+                    for row in rows
+                ]
+            except CaptiousError as error:
+                if len(metrics) == 1:
+                    raise
+                refused.append(error)
+        if not explained:
+            raise CaptiousError("\n".join(map(str, refused)))
+        for error in refused:
+            _options.remark(str(error))
     if args.output is not None:
         _write(args.output, explained, len(rows))
         _options.remark(f"wrote {args.output}")
@@ -152,11 +162,19 @@ def _job(args: argparse.Namespace, metrics: list[Metric]) -> ScoringJob:
     if args.captions:
         raise UsageError("give a caption file with --id, or --caption TEXT, not both")
     count = len(args.caption)
+    texts = [*(args.reference or []), *map(str, args.refs or [])]
+    files_named = [text for text in map(str, args.refs or []) if Path(text).exists()]
+    if files_named:
+        raise UsageError(
+            f"with --caption, references are texts, and {files_named[0]} is a file; "
+            "give the file of captions with --id instead"
+        )
+    args.refs = None
     return _options.job(
         args,
         tuple(metrics),
         captions=list(args.caption),
-        references=[args.reference] * count,
+        references=[texts] * count,
         images=None if args.image is None else [args.image] * count,
     )
 

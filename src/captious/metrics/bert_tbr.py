@@ -316,7 +316,7 @@ class BertTbr(Metric):
     # -- saying why ----------------------------------------------------------------------------
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
-        """Show the matrix between the caption and the first combined reference."""
+        """Show which piece of the references finds which word, and what it adds to the score."""
         encoder = text_encoder.load(self.model, self.dtype)
         tables, _ = self._tables(encoder, context, 1)
         samples = CaptionSet.of([sample])
@@ -332,15 +332,32 @@ class BertTbr(Metric):
         taken, swapped = self._combined(joint, [references], block)
         view = _Caption.of(block, np.zeros(1, np.int64), tables, joint.refs.vectors.device)
         columns = np.flatnonzero(view.content[0].numpy())
-        rows = np.flatnonzero(taken[0, 0].numpy())
-        order = np.argsort(joint.refs.owner[0].numpy()[rows] != 0, kind="stable")
-        rows = rows[order]
+        rows = np.flatnonzero(taken[0].any(0).numpy())
+        data["adds"] = self._adds(joint, view, taken, swapped)[rows].tolist()
         source = rows if swapped is None else swapped[0, 0].numpy()[rows]
         captions = block.encoded.vectors[view.at[0][columns]]
         matrix = (joint.refs.vectors[0][source] @ captions.T).numpy()
         return self._explained(
             data, encoder, block, joint, rows, view.at[0][columns], matrix, tables
         )
+
+    def _adds(
+        self, joint: _Joint, view: _Caption, taken: torch.Tensor, swapped: torch.Tensor | None
+    ) -> Floats:  # fmt: skip
+        """Return what every reference piece adds to the score of one caption."""
+        cosine = joint.refs.vectors @ joint.all_vectors[view.at].mT
+        cuts, how, removes = PARTS[self.parts]
+        threshold = self._threshold() if cuts else None
+        adds = tbr_kernel.shares(cosine, taken, swapped, joint.weight, view.content, threshold)[0]
+        if removes:
+            factors = tbr_kernel.factors(
+                cosine, taken, swapped, joint.weight, joint.stop, view.content, view.stop,
+                threshold, PROFILES[self.profile].denominator,
+            )  # fmt: skip
+            adds = adds * factors.removed[0][:, None]
+        if how == "none" and self.pool == "max":
+            return adds[int(adds.sum(1).argmax())].numpy()
+        return adds.mean(0).numpy()
 
     def _explained(
         self, data: dict[str, Any], encoder: TextEncoder, block: Block, joint: _Joint,
@@ -353,10 +370,11 @@ class BertTbr(Metric):
         owner = joint.refs.owner[0].numpy()[rows].tolist()
         stop, caption_stop = tables.stop[pieces].tolist(), tables.stop[caption].tolist()
         weights, threshold = tables.weights[pieces], self._threshold()
+        adds = data.pop("adds")
         data |= {
             "pieces": [
-                {"piece": w, "reference": o, "stop_word": s, "idf": float(i)}
-                for w, o, s, i in zip(words, owner, stop, weights, strict=True)
+                {"piece": w, "reference": o, "stop_word": s, "idf": float(i), "adds": a}
+                for w, o, s, i, a in zip(words, owner, stop, weights, adds, strict=True)
             ],
             "caption": [
                 {"piece": w, "stop_word": s} for w, s in zip(columns, caption_stop, strict=True)
@@ -368,11 +386,15 @@ class BertTbr(Metric):
         for k, word in enumerate(words):
             best = int(np.argmax(matrix[k])) if len(columns) else -1
             hit = best >= 0 and matrix[k, best] > threshold
-            match = f"-> {columns[best]:<14} {matrix[k, best]:.3f}" if hit else "-> no match"
+            match = f"{columns[best]:<14} {matrix[k, best]:.3f}" if hit else "no match"
             tail = " (stop word)" if stop[k] else ""
-            lines.append(f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} {match}{tail}")
+            lines.append(
+                f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} -> {match:<20} "
+                f"{adds[k]:+.4f}{tail}"
+            )
+        lines.append("The last column adds up to the score.")
         drawn = MatchMatrix(
-            f"combined reference x caption, cut at {threshold:g}",
+            f"pieces of the references x caption, cut at {threshold:g}",
             tuple(words),
             tuple(columns),
             tuple(map(tuple, matrix.tolist())),
