@@ -25,7 +25,7 @@ FLOORS = [
     {"metrics", "perturb", "statistics"},
     {"registry", "io"},
     {"engine"},
-    {"api"},
+    {"api", "batch"},
     {"learned", "judgements"},
     {"meta", "report"},
     {"papers", "training", "serve", "compat"},

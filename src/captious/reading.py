@@ -306,7 +306,7 @@ def _address(address: str) -> Any:
 class _Metered(io.RawIOBase):
     """Counts what is unpacked."""
 
-    def __init__(self, file: IO[bytes], budget: Budget) -> None:
+    def __init__(self, file: Any, budget: Budget) -> None:
         self._file, self._budget = file, budget
 
     def readable(self) -> bool:

@@ -141,7 +141,7 @@ class Scorer:
         remember: int = REMEMBERED,
     ) -> None:
         self._given = (asked(metrics), references, df, remember)
-        self.steps = [_with_frequencies(step, df) for step in steps_for(self._given[0])]
+        self.steps = [with_frequencies(step, df) for step in steps_for(self._given[0])]
         self.columns: tuple[str, ...] = tuple(name for step in self.steps for name in step.names)
         missing = [str(err) for step in self.steps for err in step.metric.missing()]
         if missing:
@@ -403,7 +403,8 @@ class _Once:
             self._made[:] = [samples]
 
 
-def _with_frequencies(step: Step, df: str) -> Step:
+def with_frequencies(step: Step, df: str) -> Step:
+    """Return the step with these document frequencies, where it would count them on each call."""
     metric = step.metric
     if metric.parameters().get("df") != "corpus" or df == "corpus":
         return step

@@ -27,7 +27,7 @@ from captious.io import sources
 from captious.io.load import ImageFolder, References, text_problem
 from captious.io.sources import NAMES, key
 from captious.reading import cause, is_address, parquet_batches, reading, streamed
-from captious.types import CaptionSet
+from captious.types import CaptionSet, TextPool
 
 ROWS = 20_000
 """Rows of a batch: some 100 MB of working memory with five references each."""
@@ -142,20 +142,17 @@ class Reader:
                 yield self._batch(table, system)
 
     def _batch(self, table: pa.Table, system: str) -> Batch:
-        column = {name: table.column(name).combine_chunks() for name in table.column_names}
-        ids = column["id"].to_numpy(zero_copy_only=False)
-        images = column["image"].to_numpy(zero_copy_only=False)
+        ids = table.column("id").to_numpy()
+        images = table.column("image").to_numpy()
         if self._references is not None:
-            column["references"] = self._joined(ids, images, column["references"])
+            listed = self._joined(ids, images, table.column("references"))
+            table = table.set_column(table.column_names.index("references"), "references", listed)
         if self._folder is not None:
-            images = self._photographs(ids, images)
-        systems = pc.fill_null(column["system"], system).to_numpy(zero_copy_only=False)
-        samples = _caption_set(column["caption"], column["references"], ids, images, systems)
-        problems = _told(column["problem"])
-        samples = _with_evidence(samples, column["objects"], column["photograph"])
-        return Batch(samples, problems)
+            named = pa.array(self._photographs(ids, images), pa.string())
+            table = table.set_column(table.column_names.index("image"), "image", named)
+        return batch_of(table, system)
 
-    def _joined(self, ids: Any, images: Any, own: pa.Array) -> pa.Array:
+    def _joined(self, ids: Any, images: Any, own: Any) -> Any:
         pool = self._references
         if pool is None or pool.by_row is not None:
             return own
@@ -174,6 +171,17 @@ class Reader:
         return out
 
 
+def batch_of(table: pa.Table, system: str = "") -> Batch:
+    """Return a batch from rows as :func:`checked` gives them."""
+    column = {name: table.column(name).combine_chunks() for name in table.column_names}
+    ids = column["id"].to_numpy(zero_copy_only=False)
+    images = column["image"].to_numpy(zero_copy_only=False)
+    systems = pc.fill_null(column["system"], system).to_numpy(zero_copy_only=False)
+    samples = _caption_set(column["caption"], column["references"], ids, images, systems)
+    samples = _with_evidence(samples, column["objects"], column["photograph"])
+    return Batch(samples, _told(column["problem"]))
+
+
 def _caption_set(
     caption: pa.Array, references: pa.ListArray, ids: Any, images: Any, systems: Any
 ) -> CaptionSet:
@@ -185,8 +193,6 @@ def _caption_set(
     )
     coded = flat.dictionary_encode()
     index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    from captious.types import TextPool
-
     return CaptionSet(
         pool=TextPool(coded.dictionary),
         caption=index[: len(caption)],
@@ -247,7 +253,7 @@ def _tables(path: str, rows: int, prefix: str) -> Iterator[pa.Table]:
     else:
         start = 0
         for source, broken in _sources(path, kind, rows):
-            yield _of_source(source, broken, start, prefix)
+            yield checked(source, broken, start, prefix)
             start += len(source)
 
 
@@ -266,7 +272,7 @@ def _of_parquet(path: str, rows: int, prefix: str) -> Iterator[pa.Table]:
             yield _of_arrow(chosen, path, start, prefix)
         else:
             source = sources.of_columns({n: c.to_pylist() for n, c in held.items()}, path)
-            yield _of_source(source, {}, start, prefix)
+            yield checked(source, {}, start, prefix)
         start += batch.num_rows
 
 
@@ -403,16 +409,26 @@ def _records(
         yield sources._records(block, path, unit), broken
 
 
-def _of_source(
-    source: sources.Source, broken: Mapping[int, str], start: int, prefix: str
+def checked(
+    source: sources.Source,
+    broken: Mapping[int, str] | None = None,
+    start: int = 0,
+    prefix: str = "",
 ) -> pa.Table:
-    """Check every value of a stretch; what is wrong with a row stands beside it."""
+    """Check every value of a stretch of rows; what is wrong with a row stands beside it.
+
+    Args:
+        source: the rows as columns.
+        broken: rows that are known to be unreadable, and why.
+        start: number of the first row, for rows without an id.
+        prefix: of those numbers.
+    """
     if source.caption is None:
         raise InputError(f"{source.path}: this file holds references, not one caption each")
     rows = len(source)
     made: dict[str, list[Any]] = {name: [None] * rows for name in _COLUMNS}
     for row in range(rows):
-        why = broken.get(row)
+        why = (broken or {}).get(row)
         caption = source.caption[row]
         if why is None and (wrong := text_problem(caption)) is not None:
             why = f"the caption {wrong}"
@@ -499,7 +515,7 @@ def _blocks(rows: Iterator[dict[str, Any]], size: int) -> Iterator[pa.Table]:
     for row in rows:
         block.append({"caption": None, "references": None, "image": None, **row})
         if len(block) == min(size, 512):
-            yield _of_source(sources._records(block, "tar", "sample"), {}, 0, "")
+            yield checked(sources._records(block, "tar", "sample"), {}, 0, "")
             block = []
     if block:
-        yield _of_source(sources._records(block, "tar", "sample"), {}, 0, "")
+        yield checked(sources._records(block, "tar", "sample"), {}, 0, "")

@@ -30,7 +30,7 @@ class Grams:
     counts: Array
 
 
-def kernels(texts: int) -> Any | None:
+def kernels(texts: int) -> Any:
     """Return the compiled functions if that many texts are worth them, else None."""
     return _kernels.if_worth(texts)
 

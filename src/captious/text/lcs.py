@@ -61,7 +61,7 @@ def _walked(
             row = (row + kept) | (row - kept)
         common = 0
         for place in range(end - begin):
-            common += 1 - np.int64((row >> np.uint64(place)) & np.uint64(1))
+            common += (row >> np.uint64(place)) & np.uint64(1) == np.uint64(0)
         out[pair] = common
     return out
 

@@ -47,7 +47,7 @@ def cut(strings: pa.Array) -> tuple[list[str], Array, Array] | None:
         automaton.again,
         automaton.dropped,
     )
-    held = memoryview(data)
+    held = data.data
     words: dict[str, int] = {}
     flat: list[int] = []
     starts = np.zeros(len(cutouts) + 1, np.int64)
@@ -163,7 +163,8 @@ def _slot(data: Array, begin: int, end: int, rule: int, mask: int) -> int:
     mixed = np.uint64(0xCBF29CE484222325) ^ np.uint64(rule + 1)
     for at in range(begin, end):
         mixed = (mixed ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
-    return np.int64(mixed >> np.uint64(20)) & mask
+    slot: int = np.int64(mixed >> np.uint64(20)) & mask  # type: ignore[assignment]
+    return slot
 
 
 def _number(
