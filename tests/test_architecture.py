@@ -18,7 +18,7 @@ FLOORS = [
     {"_version", "errors"},
     {"settings", "reading"},
     {"plain_pickle"},
-    {"progress", "types", "spec"},
+    {"progress", "types", "spec", "names"},
     {"assets", "demo"},
     {"text", "evidence"},
     {"models"},

@@ -94,7 +94,8 @@ class Scorer:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the table with its scores."""
-        with settings.use(progress=False, **({"device": self._given[3]} if self._given[3] else {})):
+        changed: dict[str, Any] = {"device": self._given[3]} if self._given[3] else {}
+        with settings.use(progress=False, **changed):
             values, errors = self._scored(self._batch(table))
         columns = [pa.array(values[name]) for name in self.names]
         columns.append(pa.array([self._signature] * table.num_rows, pa.string()))
@@ -183,7 +184,7 @@ class Scorer:
 
     @cached_property
     def _signature(self) -> str:
-        texts = {}
+        texts: dict[str, str] = {}
         for step in self.steps:
             context = self._frozen.get(step.metric)
             if step.metric.inputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -78,8 +79,17 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
     more = " With --download captious fetches it itself." if asset.fetch is not None else ""
     raise errors.MissingAsset(
         f"{who}{asset.name} ({asset.purpose}), which is not on this machine. Get it with: "
-        f"{asset.remedy}.{more}"
+        f"{asset.remedy}.{more}",
+        asset.name,
+        _extra(asset),
+        wanted_by,
     )
+
+
+def _extra(asset: Asset) -> str:
+    """Return the extra of captious that brings an asset, "" if none does."""
+    named = re.match(r"pip install 'captious\[(\w+)\]'", asset.remedy)
+    return named[1] if named else ""
 
 
 def _check(asset: Asset, path: Path) -> None:

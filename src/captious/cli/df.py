@@ -9,7 +9,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import InputError
-from captious.io.load import References
+from captious.io.references import References
 from captious.text import document_frequency
 from captious.types import CaptionSet
 

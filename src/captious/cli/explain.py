@@ -57,15 +57,12 @@ def add_parser(subs: Any) -> None:
         help="a reference of --caption; may be repeated",
     )
     parser.add_argument("--image", metavar="FILE", help="the picture of --caption")
-    parser.add_argument("--refs", "-r", nargs="+", type=Path, metavar="FILE")
+    _options.references(parser)
     parser.add_argument("--images", type=Path, metavar="FOLDER")
     parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--regions", type=Path, metavar="STORE")
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--metric", "-m", "--metrics", default="bleu", metavar="LIST",
-        help="which metric, or several with commas between (default: bleu)",
-    )  # fmt: skip
+    _options.metrics(parser, "bleu", "which metrics, with commas or spaces between (default: bleu)")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.add_argument(
         "--output", "-o", "--svg", dest="output", type=Path, metavar="FILE",
@@ -79,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Explain one caption, or several of one image, by one metric or several."""
     if args.output is not None and args.output.suffix.lower() not in _ENDINGS:
         raise UsageError(f"{args.output}: explanations are written as {' or '.join(_ENDINGS)}")
-    metrics = [metric for metric, _ in registry.create_many(args.metric)]
+    metrics = [metric for metric, _ in registry.create_many(args.metrics)]
     with _options.active(args):
         job = _job(args, metrics)
         job.check()
@@ -98,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
                 refused.append(error)
         if not explained:
             raise CaptiousError("\n".join(map(str, refused)))
-        for error in refused:
-            _options.remark(str(error))
+        for reason in refused:
+            _options.remark(str(reason))
     if args.output is not None:
         _write(args.output, explained, len(rows))
         _options.remark(f"wrote {args.output}")

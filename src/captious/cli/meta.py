@@ -9,7 +9,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import UsageError
-from captious.io import files
+from captious.spec import split
 
 
 def add_parser(subs: Any) -> None:
@@ -27,6 +27,10 @@ def add_parser(subs: Any) -> None:
         default=[],
         help="metrics, file.py:function, or 'all' (default: all)",
     )
+    parser.add_argument(
+        "--metrics", "-m", dest="more", nargs="+", default=[], metavar="METRIC",
+        help="the same, as an option",
+    )  # fmt: skip
     parser.add_argument(
         "--set",
         "-s",
@@ -114,7 +118,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "csv", "json"], default="text"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write here")
+    _options.output(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -132,8 +136,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]FILE",
-        help="object labels of the images, for label metrics; several files are united; `gold` are "
-        "the labels that the set brings, `detector` looks at the photographs",
+        help="object labels of the images, for label metrics; labels of several files are put "
+        "together; `gold` are the labels that the set brings, `detector` looks at the photographs",
     )
     parser.add_argument(
         "--regions",
@@ -165,7 +169,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--trials must be 0 or more")
     with _options.active(args):
         outside = [outside_scores.load(text) for text in args.external]
-        names = args.metrics or ([] if outside else None)
+        named = [part for word in [*args.metrics, *args.more] for part in split(word)]
+        names = named or ([] if outside else None)
         scorer = Scorer(names, not args.no_store, args.regions, outside)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
@@ -197,11 +202,7 @@ def run(args: argparse.Namespace) -> int:
 
             pictures.beats(found, tests, args.picture)
             _options.remark(f"wrote {args.picture}")
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+    _options.write(args, text)
     return 0
 
 

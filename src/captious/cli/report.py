@@ -8,7 +8,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.engine.table import ScoreTable, join
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.io.tables import is_stored
 from captious.report import page
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     page.check(path, options)
     for scores in args.scores:
         if not scores.exists():
-            raise UsageError(f"{scores}: there is no such file")
+            raise InputError(f"{scores}: there is no such file")
         if not is_stored(scores):
             raise UsageError(
                 f"{scores}: this is not a stored table; make one with "

@@ -11,7 +11,6 @@ from captious import registry, settings
 from captious.cli import _options
 from captious.cli.meta import add_places
 from captious.errors import UsageError
-from captious.io import files
 
 
 def add_parser(subs: Any) -> None:
@@ -165,12 +164,7 @@ def run(args: argparse.Namespace) -> int:
                     drawn = True
         if args.picture and not drawn:
             raise UsageError(f"{args.paper} {args.table} has nothing to draw")
-    text = "\n".join(parts)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+    _options.write(args, "\n".join(parts))
     return 0
 
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from captious.cli import _options
+from captious.cli import _options, _terminal
 from captious.engine.cache import default_cache
 from captious.engine.job import ScoringJob, score
-from captious.engine.plan import DEFAULT
 from captious.engine.stream import stream
 from captious.errors import UsageError
 from captious.io import sinks, tables
@@ -28,7 +27,7 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "score",
         description="Score one or more caption files. Example: "
-        "captious score caps.json --refs refs.json --metrics bleu,meteor,cider_d",
+        "captious score captions.json --refs references.json -m METEOR CIDEr-D SPICE",
     )
     _options.data(parser)
     add_scoring(parser)
@@ -37,7 +36,8 @@ def add_parser(subs: Any) -> None:
         "-o",
         type=Path,
         metavar="FILE",
-        help="write here; the ending tells the format; a killed run resumes",
+        help="also write the scores here: .parquet, .json, .jsonl (all of these can be read back), "
+        ".csv, .md, .tex or .txt; a run that was killed goes on where it stopped",
     )
     parser.add_argument(
         "--report",
@@ -54,9 +54,8 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--rows",
-        default="10",
         metavar="N",
-        help="captions shown by text formats: a number or 'all' (default: 10)",
+        help="captions to show: a number or 'all' (default: 10; none in LaTeX)",
     )
     parser.add_argument(
         "--stream",
@@ -71,20 +70,13 @@ def add_parser(subs: Any) -> None:
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose metrics."""
-    parser.add_argument(
-        "--metrics",
-        "-m",
-        default=",".join(DEFAULT),
-        metavar="LIST",
-        help="metrics with commas between, e.g. \"bleu,cider_d(df='coco-val')\"; "
-        "`captious metrics` lists them (default: %(default)s)",
-    )
+    _options.metrics(parser)
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
 
 
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
-    rows = None if args.rows == "all" else _number(args.rows)
+    rows = _rows(args.rows, args.format)
     if args.output is not None:
         tables.check_output(args.output, args.format)
     if args.report is not None:
@@ -99,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
         table.save(args.output, args.format)
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
-    else:
-        sys.stdout.write(tables.render(table, args.format or "text", rows))
+    _terminal.show(table, args.format or "text", rows)
     if args.report is not None:
         with _options.active(args):
             remarks = page.write(table, args.report)
@@ -134,7 +125,12 @@ def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     return 0
 
 
-def _number(text: str) -> int:
+def _rows(text: str | None, format: str | None) -> int | None:
+    """Return how many captions to show; None = as many as the format shows by itself."""
+    if text is None:
+        return None if format == "latex" else 10
+    if text == "all":
+        return sys.maxsize
     if not text.isdigit():
         raise UsageError(f"--rows takes a number or 'all', not {text!r}")
     return int(text)

@@ -54,7 +54,7 @@ def run(
         executor: who does the work; this process if None.
         cache: where statistics of chunks are kept; nowhere if None.
     """
-    steps = steps_for(metrics)
+    steps = steps_for(metrics, samples)
     wanted = [step.metric for step in steps]
     check(steps, samples)
     samples = evidence.complete(samples, wanted)

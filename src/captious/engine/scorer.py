@@ -28,9 +28,9 @@ from captious.engine.plan import Asked, Step, asked, check, steps_for
 from captious.engine.quick import Quick
 from captious.engine.run import combined, compute, leaves, reference_label
 from captious.engine.table import CorpusValue, ScoreTable, Unscored
-from captious.errors import CaptiousError, InputError, UsageError, did_you_mean
+from captious.errors import CaptiousError, InputError, UsageError, did_you_mean, missing_lines
 from captious.evidence.images import handed_over
-from captious.io.load import References, text_problem
+from captious.io.references import References, text_problem
 from captious.io.sources import key
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Explanation, Floats, Stats
@@ -140,14 +140,14 @@ class Scorer:
         df: str = "coco-val",
         remember: int = REMEMBERED,
     ) -> None:
-        self._given = (asked(metrics), references, df, remember)
+        self._given = (asked("fast" if metrics is None else metrics), references, df, remember)
         self.steps = [with_frequencies(step, df) for step in steps_for(self._given[0])]
         self.columns: tuple[str, ...] = tuple(name for step in self.steps for name in step.names)
-        missing = [str(err) for step in self.steps for err in step.metric.missing()]
+        missing = [err for step in self.steps for err in step.metric.missing()]
         if missing:
             raise CaptiousError(
-                "the scorer cannot be made, because something is missing:\n"
-                + "\n".join(f"  - {text}" for text in dict.fromkeys(missing))
+                "the scorer cannot be made, because something is not installed:\n"
+                + "\n".join(f"  - {line}" for line in missing_lines(missing))
             )
         self._by_id: dict[str, tuple[str, ...]] | None = None
         self._by_row: list[tuple[str, ...]] | None = None

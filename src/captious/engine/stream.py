@@ -27,7 +27,7 @@ from captious.engine.run import PrepareChunk, ScoreChunk, combined, leaves, merg
 from captious.engine.table import CorpusValue, Unscored
 from captious.errors import CaptiousError, InputError
 from captious.io.batches import ROWS, Batch, Reader, shards
-from captious.io.load import References
+from captious.io.references import References
 from captious.io.sinks import Sink
 from captious.metrics.base import Metric
 from captious.progress import Progress

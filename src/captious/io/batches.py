@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from captious.errors import InputError
 from captious.evidence.images import handed_over
 from captious.io import sources
-from captious.io.load import ImageFolder, References, text_problem
+from captious.io.load import ImageFolder
+from captious.io.references import References, text_problem
 from captious.io.sources import NAMES, key
 from captious.reading import cause, is_address, parquet_batches, reading, streamed
 from captious.types import CaptionSet, TextPool

@@ -76,7 +76,7 @@ def read(path: Path) -> Source:
     if kind == "parquet":
         return _parquet(path)
     if kind in ("csv", "tsv"):
-        return _csv(path, "\t" if kind == "tsv" else ",")
+        return _csv(path, "\t" if kind == "tsv" else None)
     if kind in ("jsonl", "ndjson"):
         return _jsonl(path)
     if kind == "txt":
@@ -247,9 +247,27 @@ def _jsonl(path: Path) -> Source:
     return _records(rows, str(path), "line")
 
 
-def _csv(path: Path, delimiter: str) -> Source:
+_DELIMITERS = ",;\t|"
+
+
+def _delimiter(text: str) -> str:
+    r"""Return the delimiter whose cells of the header name a known column; a comma if none does.
+
+    Example:
+        >>> _delimiter("id;caption\n1;a dog, running\n")
+        ';'
+    """
+    known = {name for names in NAMES.values() for name in names}
+    header = text.split("\n", 1)[0].strip()
+    cells = {d: [c.strip().strip('"') for c in header.split(d)] for d in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda d: (len(known & {*cells[d]}), len(cells[d]), d == ","))
+
+
+def _csv(path: Path, delimiter: str | None) -> Source:
     csv.field_size_limit(1 << 27)
-    reader = csv.reader(io.StringIO(files.read_text(path), newline=""), delimiter=delimiter)
+    text = files.read_text(path)
+    delimiter = delimiter or _delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         header = [h.strip() for h in next(reader)]
         rows = [r for r in reader if r]

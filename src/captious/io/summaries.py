@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from captious.io import tables
+from captious.io import grids
 
 if TYPE_CHECKING:
     from captious.engine.stream import StreamSummary
@@ -16,7 +16,7 @@ def summary_text(summary: StreamSummary) -> str:
     """Return corpus values with their intervals, and how the captions' values are spread."""
     cells = [["metric", *(s or "score" for s in summary.corpora), "5 %", "median", "95 %"]]
     for name, histogram in summary.histograms.items():
-        values = [tables.with_interval(v[name], "text") for v in summary.corpora.values()]
+        values = [grids.with_interval(v[name], "text") for v in summary.corpora.values()]
         spread = [f"{histogram.quantile(share):.3g}" for share in _SHARES]
         cells.append([name, *values, *spread])
     said = [f"{len(summary):,} captions; 95 % intervals from a Poisson bootstrap over images"]
@@ -28,4 +28,4 @@ def summary_text(summary: StreamSummary) -> str:
         f"{column}: {count:,} captions not scored: {why}"
         for (column, why), count in summary.counted.items()
     ]
-    return tables.grid(cells, "text") + "\n\n" + "\n".join(said) + "\n"
+    return grids.grid(cells, "text") + "\n\n" + "\n".join(said) + "\n"

@@ -7,7 +7,6 @@ the job. csv, markdown, latex and text are for people and other programs.
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError, UsageError, did_you_mean
-from captious.io import files
+from captious.io import files, pages
 from captious.reading import parse_json, read_json, read_parquet, read_text, reading
 from captious.types import CaptionSet, Floats, Labels
 
@@ -87,7 +86,8 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
     Args:
         table: what to write.
         format: one of ``FORMATS`` except parquet.
-        rows: captions shown by text, markdown and latex (None = all); the rest always hold all.
+        rows: captions shown by text, markdown and latex (None = all, but none in latex); the rest
+            always hold all.
     """
     if format == "json":
         return json.dumps(to_json(table), indent=1, ensure_ascii=False) + "\n"
@@ -99,9 +99,9 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
     if format == "csv":
         return _csv(table)
     if format == "html":
-        return _html(table)
+        return pages.html_table(table)
     if format in ("text", "markdown", "latex"):
-        return _pages(table, format, rows)
+        return pages.text(table, format, rows)
     raise UsageError(f"no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {FORMATS}")
 
 
@@ -367,141 +367,6 @@ def corpus_csv(table: ScoreTable | StreamSummary) -> str:
             numbers = (_c(value), _c(value.low), _c(value.high))
             writer.writerow([system, name, *numbers, table.signatures[name]])
     return out.getvalue()
-
-
-def _html(table: ScoreTable) -> str:
-    """The corpus values as a small HTML table, for notebooks."""
-    systems = list(table.corpora)
-    head = "".join(f"<th>{html.escape(s or 'score')}</th>" for s in systems)
-    rows = []
-    for name in table.values:
-        cells = "".join(
-            f"<td>{with_interval(table.corpora[s][name], 'text')}</td>" for s in systems
-        )
-        title = html.escape(table.signatures[name], quote=True)
-        rows.append(f'<tr title="{title}"><th>{html.escape(name)}</th>{cells}</tr>')
-    return (
-        f"<table><caption>{len(table):,} captions</caption><thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
-    """Corpus table, caption table, signatures, and what could not be scored."""
-    if format == "latex" and rows is None:
-        return _paper(table)
-    names = list(table.values)
-    corpus = [["metric", *([s or "score" for s in table.corpora])]]
-    for n in names:
-        corpus.append([n, *(with_interval(v[n], format) for v in table.corpora.values())])
-    shown = len(table) if rows is None else min(rows, len(table))
-    several = len(table.corpora) > 1
-    captions = [["id", *(["system"] if several else []), "caption", *names]]
-    for r in range(shown):
-        captions.append(
-            [
-                str(table.ids[r]),
-                *([str(table.systems[r])] if several else []),
-                _short(table.captions[r], 48),
-                *(_f(table.values[n][r]) for n in names),
-            ]
-        )
-    left = len(table) - shown
-    said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
-    if left > 0:
-        said.append(f"{left:,} more captions are not shown; --rows all or --format json has them")
-    for s in dict.fromkeys(table.signatures.values()):
-        of = [n for n, t in table.signatures.items() if t == s]
-        said.append(f"{', '.join(of)}: {s}")
-    said += [f"note: {note} ({count:,})" for note, count in table.notes.items()]
-    reasons: dict[tuple[str, str], int] = {}
-    for u in table.unscored:
-        reasons[u.column, u.reason] = reasons.get((u.column, u.reason), 0) + 1
-    said += [f"{c}: {n:,} captions not scored: {why}" for (c, why), n in reasons.items()]
-    comment = {"text": "", "markdown": "- ", "latex": "% "}[format]
-    tail = "\n".join(comment + line.replace("\n", " ") for line in said)
-    return f"{grid(corpus, format)}\n\n{grid(captions, format)}\n\n{tail}\n"
-
-
-def _paper(table: ScoreTable) -> str:
-    """The table that a paper prints: systems as rows, values x100, the best in bold."""
-    names = list(table.values)
-    times = {n: 100.0 if abs(table.columns[n].high) <= 10 else 1.0 for n in names}
-    best = {}
-    for name in names:
-        known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]
-        pick = max if table.columns[name].higher_is_better else min
-        best[name] = pick(known) if len(table.corpora) > 1 and known else None
-    cells = [["system", *(n.replace("_", "-") for n in names)]]
-    for system, values in table.corpora.items():
-        row = [system or "score"]
-        for name in names:
-            text = "-" if math.isnan(values[name]) else f"{times[name] * values[name]:.1f}"
-            row.append(f"$\\mathbf{{{text}}}$" if best[name] == values[name] else f"${text}$")
-        cells.append(row)
-    said = [f"{len(table):,} captions; values x100 where a score lies between 0 and 10"]
-    said += [f"{name}: {text}" for name, text in table.signatures.items()]
-    return _grid_latex(cells) + "\n\n" + "".join(f"% {line}\n" for line in said)
-
-
-def grid(cells: list[list[str]], format: str) -> str:
-    """Return a table of cells, the first row being its header, as text, markdown or latex."""
-    return {"text": _grid_text, "markdown": _grid_markdown, "latex": _grid_latex}[format](cells)
-
-
-def _grid_text(cells: list[list[str]]) -> str:
-    widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
-    words = {i for i, name in enumerate(cells[0]) if name in ("metric", "id", "system", "caption")}
-    lines = [
-        "  ".join(
-            c.ljust(w) if i in words else c.rjust(w)
-            for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in cells
-    ]
-    lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join(lines)
-
-
-def _grid_markdown(cells: list[list[str]]) -> str:
-    rows = [[c.replace("|", "\\|").replace("\n", " ") for c in r] for r in cells]
-    lines = ["| " + " | ".join(r) + " |" for r in rows]
-    lines.insert(1, "|" + "---|" * len(cells[0]))
-    return "\n".join(lines)
-
-
-_TEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "\n": " "}
-)
-
-
-def _grid_latex(cells: list[list[str]]) -> str:
-    lines = [r"\begin{tabular}{l" + "r" * (len(cells[0]) - 1) + "}", r"\toprule"]
-    for i, row in enumerate(cells):
-        done = [c if c.startswith("$") and c.endswith("$") else c.translate(_TEX) for c in row]
-        lines.append(" & ".join(done) + r" \\")
-        if i == 0:
-            lines.append(r"\midrule")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def with_interval(value: Any, format: str) -> str:
-    """Write a corpus value with the bounds of its interval, where it has one."""
-    if math.isnan(value.low):
-        return _f(value)
-    if format == "latex":
-        return f"${_f(value)}\\;[{_f(value.low)}, {_f(value.high)}]$"
-    return f"{_f(value)} [{_f(value.low)}, {_f(value.high)}]"
-
-
-def _short(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _f(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
 
 
 def _n(value: float) -> float | None:

@@ -108,7 +108,7 @@ class Scorer:
             if isinstance(metric, FunctionMetric):  # the user's own mistake is theirs to see
                 raise
             why = " ".join(str(err).split()).removeprefix(
-                "nothing was scored, because something is missing: - "
+                "nothing was scored, because something is not installed: - "
             )
             empty = np.full(len(samples), np.nan)
             return [Scores(c.name, empty, reason=why) for c in metric.columns]
