@@ -239,6 +239,15 @@ def read_parquet(path: Path | str, columns: list[str] | None = None) -> pa.Table
         return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
 
 
+def parquet_columns(path: Path | str) -> list[str]:
+    """Return the names of the columns of a parquet file; no row is read."""
+    import pyarrow.parquet as pq
+
+    regular(path)
+    with reading(path, "parquet"):
+        return list(pq.read_schema(os.fspath(path)).names)
+
+
 def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Replace columns that name each value once by the values, which is what they will cost."""
     import pyarrow as pa
