@@ -184,7 +184,7 @@ class Scorer:
 
     @cached_property
     def _signature(self) -> str:
-        texts: dict[str, str] = {}
+        texts: dict[str, str | None] = {}
         for step in self.steps:
             context = self._frozen.get(step.metric)
             if step.metric.inputs:

@@ -319,6 +319,15 @@ class _Metered(io.RawIOBase):
         return len(block)
 
 
+def parquet_columns(path: Path | str) -> list[str]:
+    """Return the names of the columns of a parquet file; no row is read."""
+    import pyarrow.parquet as pq
+
+    regular(path)
+    with reading(path, "parquet"):
+        return list(pq.read_schema(os.fspath(path)).names)
+
+
 def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Replace columns that name each value once by the values, which is what they will cost."""
     import pyarrow as pa

@@ -191,6 +191,11 @@ def _all() -> dict[str, Protocol]:
             Protocol(f"own/{measure}-{word}", "*", measure, pooling)
             for pooling, word in (("each", "pooled"), ("mean", "mean"))
         ]
+    for measure in ("tau-b", "tau-c", "rho"):
+        made += [
+            Protocol(f"cxc-others/{measure}-{part}", "cxc-others", measure, part=part)
+            for part in "AB"
+        ]
     for name in ("composite", "composite-thoroughness"):
         listed += [
             Protocol(
@@ -206,7 +211,8 @@ def _all() -> dict[str, Protocol]:
             for k in (5, 1, 0)
         ]
     for ties in ("strict", "half", "correct"):
-        for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil"):
+        for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil",
+                     "nocaps-foil"):  # fmt: skip
             fixed = {"pascal50s": "strict-5refs"}.get(name, "strict-allrefs")
             listed.append(
                 Protocol(
@@ -234,6 +240,7 @@ def _all() -> dict[str, Protocol]:
             sizes = {
                 "pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
                 "foil": (1, 4),
+                "nocaps-foil": (1, 5, 9),
             }.get(name, (1, 5))
             listed += [
                 Protocol(
@@ -261,11 +268,13 @@ DEFAULTS = {
     "pascal50s-consensus": "pascal50s-consensus/strict-5drawn",
     "abstract50s": "abstract50s/strict-5drawn",
     "foil": "foil/strict-4drawn",
+    "nocaps-foil": "nocaps-foil/half-allrefs",
     "thumb": "thumb/r",
     "polaris": "polaris/tau-c",
     "nebula": "nebula/tau-c",
     "cxc-sits": "cxc-sits/rho",
     "cxc-sts": "cxc-sts/rho",
+    "cxc-others": "cxc-others/tau-b-B",
 }
 
 

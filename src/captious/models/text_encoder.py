@@ -76,6 +76,14 @@ class Encoded:
         return is_mark
 
 
+def weights_sha(folder: Path) -> str:
+    """Return the first eight digits of the sha256 of a model folder's weights."""
+    for file in _WEIGHTS:
+        if (folder / file).exists():
+            return assets.digest(folder / file)[:8]
+    return "unknown"
+
+
 def _plausible(config: Any, path: Path) -> None:
     """Complain about sizes that the weights cannot have, before a network of that size is made."""
     named = ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size")
@@ -158,10 +166,7 @@ class TextEncoder:
     @cached_property
     def weights_sha(self) -> str:
         """First eight digits of the sha256 of the weights."""
-        for file in _WEIGHTS:
-            if (self.path / file).exists():
-                return assets.digest(self.path / file)[:8]
-        return "unknown"
+        return weights_sha(self.path)
 
     @cached_property
     def identity(self) -> str:
@@ -309,7 +314,7 @@ class TextEncoder:
         budget = _BATCH_TOKENS.get(self.device.split(":")[0], _GPU_BATCH_TOKENS)
         layers = sorted(self._wanted)
         with Progress(f"encoding with {self.name}", len(chosen), "texts") as bar:
-            for batch in _batches(order, [len(p) for p in pieces], budget):
+            for batch in batches(order, [len(p) for p in pieces], budget):
                 sentences = [pieces[i] for i in batch]
                 for layer, states in self._forward(sentences, layers).items():
                     for i, own in zip(
@@ -494,7 +499,7 @@ def _repeated(whole: Encoded, place: npt.NDArray[np.int64]) -> Encoded:
     )
 
 
-def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
+def batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
     """Cut a list sorted by length into batches of at most ``budget`` padded pieces."""
     batch: list[int] = []
     for i in order:

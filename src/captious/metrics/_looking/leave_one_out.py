@@ -16,7 +16,7 @@ def explain(metric: Metric, sample: Sample, context: Any) -> Explanation:
     texts = [" ".join(words[:k] + words[k + 1 :]) for k in range(len(words))]
     rows = CaptionSet.build(
         [sample.caption, *texts],
-        [[] for _ in range(len(words) + 1)],
+        [sample.references] * (len(words) + 1),
         images=[sample.image] * (len(words) + 1),
     )
     rows = replace(rows, evidence=sample.evidence)
