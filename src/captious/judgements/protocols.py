@@ -192,7 +192,7 @@ def _all() -> dict[str, Protocol]:
             for pooling, word in (("each", "pooled"), ("mean", "mean"))
         ]
     for measure in ("tau-b", "tau-c", "rho"):
-        made += [
+        listed += [
             Protocol(f"cxc-others/{measure}-{part}", "cxc-others", measure, part=part)
             for part in "AB"
         ]

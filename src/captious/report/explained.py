@@ -15,9 +15,9 @@ from captious.errors import CaptiousError, UsageError
 from captious.progress import Progress
 from captious.report import pictures
 from captious.report.labels import label
-from captious.types import Alignment, Explanation, Flow, Part, SceneGraphs
+from captious.types import Alignment, Explanation, Flow, LabelledPhotograph, Part, SceneGraphs
 
-_DRAWN = (Alignment, Flow, SceneGraphs)
+_DRAWN = (Alignment, Flow, LabelledPhotograph, SceneGraphs)
 """Parts that are small as a picture; the page itself draws the others."""
 
 

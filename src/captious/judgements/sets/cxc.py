@@ -163,12 +163,11 @@ def load_others(root: Path) -> JudgementSet:
     )
     groups = np.empty(len(rows), object)
     groups[:] = [half(image) for image, _, _ in rows]
-    at = np.arange(len(rows))
     values = np.array([score for _, _, score in rows])
     return JudgementSet(
         OTHERS,
         samples,
-        Ratings(at, values, np.zeros(len(rows), np.int64), 0, 5),
+        Ratings(np.arange(len(rows)), values, np.zeros(len(rows), np.int64), 0, 5),
         samples.images,
         groups,
         counts={"ratings": len(rows), "images": len({r[0] for r in rows}),

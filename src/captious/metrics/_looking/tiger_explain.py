@@ -82,7 +82,8 @@ def _telling(reference: Floats, candidate: Floats) -> list[int]:
 
 
 def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
-    order = np.argsort(-weights, kind="stable")[:count]
+    spoken = [k for k, word in enumerate(words) if any(map(str.isalnum, word))]
+    order = sorted(spoken, key=lambda k: -weights[k])[:count]
     return [[words[number], round(float(weights[number]), 3)] for number in order]
 
 

@@ -1,8 +1,8 @@
 """ViLBERTScore explained: the token matching with the image beside the one without it.
 
 "Without" is the same network given a blank image. The text lists which similarities the
-image raised or lowered most; the parts are both matrices and, for each word of the caption, the
-regions it attends to at the chosen layer.
+image raised or lowered most; the parts are both matrices and, for the five words of the caption
+that the photograph moved most, the regions they attend to at the chosen layer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _REGIONS = 3
+_WORDS = 5
 
 
 def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> Explanation:
@@ -135,6 +136,8 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
     if not cosine.size:
         return ()
     rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
+    moved = cosine.max(0) - blind.max(0)
+    most = sorted(np.argsort(-np.abs(moved), kind="stable")[:_WORDS].tolist())
     change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
     seen, unseen = (tuple(map(tuple, matrix.tolist())) for matrix in (cosine, blind))
     parts: list[Part] = [
@@ -144,12 +147,12 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
     if data["words"] and data["boxes"] is not None:
         parts.append(
             RegionAttention(
-                "what each word of the caption looks at",
+                "what the words that the photograph moved most look at",
                 data["image"],
                 (int(data["size"][0]), int(data["size"][1])),
                 tuple(map(tuple, data["boxes"])),
-                tuple(word for word, _ in data["words"]),
-                tuple(map(tuple, data["attention"])),
+                tuple(f"{columns[k]} {moved[k]:+.2f}" for k in most),
+                tuple(tuple(data["attention"][k]) for k in most),
                 whole=tuple(i for i, box in enumerate(data["boxes"]) if box == [0, 0, 1, 1]),
                 scores=(("ViLBERTScore F", data["scores"]["vilbertscore_f"]),),
             )
