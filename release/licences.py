@@ -14,7 +14,7 @@ from pathlib import Path
 from captious import assets
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("meteor", "spice", "vectors", "neural", "vision", "regions", "report")
+EXTRAS = ("meteor", "spice", "vectors", "neural", "vision", "regions", "report", "serve")
 
 
 def name_of(requirement: str) -> str:

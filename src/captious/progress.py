@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +17,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PATIENCE = 2.0
+
+Listener = Callable[[str, int, int | None], None]
+"""Hears what is being done, how much is done, and of how much."""
+
+_listener: ContextVar[Listener | None] = ContextVar("captious_progress", default=None)
+
+
+@contextmanager
+def heard(listener: Listener) -> Iterator[None]:
+    """Tell a function, too, how far work inside the block is: at most ten times a second."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 class Progress:
@@ -32,13 +49,17 @@ class Progress:
         self._start = self._last = time.monotonic()
         self._task: rich.progress.TaskID | None = None
         self._on = settings.get().progress and sys.stderr.isatty()
+        self._listener = _listener.get()
+        self._told = 0.0
 
     def __enter__(self) -> Progress:
+        self._tell(always=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None
     ) -> None:
+        self._tell(always=True)
         if self._task is not None:
             _screen.remove(self._task)
             self._task = None
@@ -46,6 +67,7 @@ class Progress:
     def advance(self, n: int = 1, note: str = "") -> None:
         """Count ``n`` more units as done; ``note`` is shown behind the bar."""
         self.done += n
+        self._tell()
         if not self._on:
             return
         now = time.monotonic()
@@ -67,6 +89,12 @@ class Progress:
         if self.total and rate and steady:
             told += f", {_span((self.total - self.done) / rate)} left"
         return told
+
+    def _tell(self, always: bool = False) -> None:
+        now = time.monotonic()
+        if self._listener is not None and (always or now - self._told > 0.1):
+            self._told = now
+            self._listener(self.what, self.done, self.total)
 
 
 class _Screen:

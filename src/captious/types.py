@@ -44,11 +44,24 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a label was seen: left, top, right, bottom in pixels; ``score`` says how sure."""
+
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
 class Labels:
-    """Object labels by image, one entry per object seen; an empty tuple: nothing was found."""
+    """Object labels by image, one entry per object seen; an empty tuple: nothing was found.
+
+    ``places`` says where they were seen, for pictures; no score depends on it.
+    """
 
     by_image: Mapping[str, tuple[str, ...]]
     source: str = "given"
+    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
 
 
 class Regions(Protocol):
@@ -100,7 +113,8 @@ class Evidence:
         labels = self.labels
         if labels is not None:
             held = {i: labels.by_image[i] for i in names if i in labels.by_image}
-            labels = Labels(held, labels.source)
+            places = {i: labels.places[i] for i in names if i in labels.places}
+            labels = Labels(held, labels.source, places)
         return Evidence(
             labels,
             tuple(store.only(names) for store in self.regions),
@@ -159,6 +173,11 @@ class TextPool:
     def __getstate__(self) -> dict[str, Any]:
         """Other processes get the strings, not what was derived from them."""
         return {"_strings": self._strings, "_derived": {}}
+
+    @property
+    def array(self) -> pa.Array:
+        """The strings as Arrow holds them."""
+        return self._strings
 
     def chunks(self, size: int = 65536) -> Iterator[list[str]]:
         """Yield the strings in lists of bounded size (memory stays flat)."""
@@ -578,7 +597,25 @@ class Contributions:
     items: tuple[Contribution, ...]
 
 
-Part = WordMarks | Alignment | MatchMatrix | Flow | RegionAttention | SceneGraphs | Contributions
+@dataclass(frozen=True)
+class LabelledPhotograph:
+    """A photograph with what was seen in it."""
+
+    title: str
+    image: str
+    places: tuple[Place, ...]
+
+
+Part = (
+    WordMarks
+    | Alignment
+    | MatchMatrix
+    | Flow
+    | RegionAttention
+    | LabelledPhotograph
+    | SceneGraphs
+    | Contributions
+)
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,13 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/fit-coco",
     ),
     Asset(
+        name="words-coco",
+        purpose="word detector, 1,000 nouns, trained by us on COCO captions (captious detect)",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/words-coco",
+    ),
+    Asset(
         name="scan-coco",
         purpose="SCAN trained by us on COCO and Flickr8k: tiger(model='scan-coco')",
         licence="Apache-2.0 (weights); see its model card for the data",

@@ -61,10 +61,10 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
         raise errors.UsageError(f"no asset is called {name!r}.{errors.did_you_mean(name, table)}")
     asset = table[name]
     if path is not None:
-        given = Path(path)
-        if not given.exists():
-            raise errors.MissingAsset(f"{name}: there is nothing at {given}")
-        return given
+        chosen = Path(path)
+        if not chosen.exists():
+            raise errors.MissingAsset(f"{name}: there is nothing at {chosen}")
+        return chosen
     for candidate in _places(asset):
         if candidate is not None and candidate.exists():
             _check(asset, candidate)
@@ -109,11 +109,11 @@ def _check(asset: Asset, path: Path) -> None:
             return
     except (OSError, ValueError):
         pass  # it was not checked before
-    found = digest(path)
-    if found != asset.sha256:
+    actual = digest(path)
+    if actual != asset.sha256:
         raise errors.MissingAsset(
             f"{asset.name}: {path} is not the file that captious knows (its sha256 begins with "
-            f"{found[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
+            f"{actual[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
         )
     try:
         note.parent.mkdir(parents=True, exist_ok=True)

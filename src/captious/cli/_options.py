@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from captious import settings
+from captious.engine import executors
+from captious.engine.executors import Executor
 from captious.engine.job import ScoringJob
 from captious.errors import UsageError
 from captious.io import files
 from captious.names import COCO, MEANING
+from captious.reading import is_address
 from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet
 
@@ -76,15 +79,15 @@ def data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "captions",
         nargs="*",
-        type=Path,
+        type=place,
         action=_Captions,
         metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
-        "several files are several systems",
+        "several files are several systems; `score` also takes folders, globs, tars and addresses",
     )
     parser.add_argument(
         "--res", "--captions", "--candidates", "--predictions", "--results", dest="captions",
-        nargs="+", type=Path, action=_Captions, help=argparse.SUPPRESS,
+        nargs="+", type=place, action=_Captions, help=argparse.SUPPRESS,
     )  # fmt: skip
     references(parser)
     parser.add_argument(
@@ -105,6 +108,11 @@ def data(parser: argparse.ArgumentParser) -> None:
         "--regions", type=Path, metavar="STORE", help="region features of the images"
     )
     parser.add_argument("--names", nargs="+", metavar="NAME", help="a name for each caption file")
+
+
+def place(text: str) -> Any:
+    """Return the path that an argument names; an address (``s3://...``) stays as it is."""
+    return text if is_address(text) else Path(text)
 
 
 def references(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +142,23 @@ def running(parser: argparse.ArgumentParser) -> None:
         "--download", action="store_true", help="allow fetching missing weights and tables"
     )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress, no remarks")
+
+
+def workers(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say who does the work."""
+    group = parser.add_argument_group("scale")
+    group.add_argument(
+        "--engine",
+        choices=("local", "processes", "ray"),
+        default="local",
+        help="who does the work: this process, several, or a Ray cluster (default: local)",
+    )
+    group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
+
+
+def executor(args: argparse.Namespace) -> Executor:
+    """Return who does the work."""
+    return executors.named(args.engine, args.workers)
 
 
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:

@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
                         help="models of other seeds to put beside this one")  # fmt: skip
+    parser.add_argument("--start", type=Path, metavar="FOLDER",
+                        help="begin with the weights and words of this earlier run")  # fmt: skip
     parser.add_argument("--select", choices=("graded", "rsum"), default="graded",
                         help="what the best checkpoint is chosen by on dev")  # fmt: skip
 
@@ -79,7 +81,15 @@ def run(args: argparse.Namespace) -> int:
             _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
 
     folder = train(
-        sources, shape, options, args.output, Tiger().compare, args.select, report, args.join
+        sources,
+        shape,
+        options,
+        args.output,
+        Tiger().compare,
+        args.select,
+        report,
+        args.join,
+        args.start,
     )
     _options.remark(f"wrote {folder}; use it as tiger(model='{folder}')")
     return 0

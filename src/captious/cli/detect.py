@@ -24,14 +24,17 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE.parquet")
     parser.add_argument(
         "--detector", metavar="NAME",
-        help="ssd-mobilenet-v2-coco (default), or name or folder of a transformers detector: "
-        "DETR, RT-DETR, YOLOS, OWL-ViT, OWLv2",
+        help="ssd-mobilenet-v2-coco (default), words-coco (a thousand nouns over grid regions), or "
+        "name or folder of a transformers detector: DETR, RT-DETR, YOLOS, OWL-ViT, OWLv2",
     )  # fmt: skip
     parser.add_argument(
         "--labels", metavar="FILE", help="what OWL-ViT or OWLv2 look for: one label per line"
     )
     parser.add_argument(
-        "--threshold", type=float, metavar="P", help="least confidence that counts (default: 0.3)"
+        "--threshold",
+        type=float,
+        metavar="P",
+        help="least confidence that counts (default: 0.3, words-coco 0.5)",
     )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"
@@ -45,18 +48,19 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Detect, write, and say what was skipped."""
-    from captious.evidence.detect import DEFAULT, THRESHOLD, load_detector
+    from captious.evidence.detect import DEFAULT, default_threshold, load_detector
     from captious.evidence.detect_run import detect_images
     from captious.evidence.images import MAX_PIXELS
 
     images = list_photos(args.photos)
     with _options.active(args):
-        detector = load_detector(args.detector or DEFAULT, args.labels)
+        name = args.detector or DEFAULT
+        detector = load_detector(name, args.labels)
         done = detect_images(
             images,
             detector,
             args.output,
-            THRESHOLD if args.threshold is None else args.threshold,
+            default_threshold(name) if args.threshold is None else args.threshold,
             args.max_pixels or MAX_PIXELS,
         )
         if args.sheet:

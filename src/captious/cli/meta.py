@@ -72,6 +72,15 @@ def add_parser(subs: Any) -> None:
         help="join the references of a caption into one text",
     )
     add_places(parser)
+    parser.add_argument(
+        "--external",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="scores that others have made (CSV, JSON, JSON lines, parquet), as further columns: "
+        "matched by id, or by image and caption; pairs may stand side by side (caption_a, "
+        "score_a, caption_b, score_b)",
+    )
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
     parser.add_argument(
         "--tests",
@@ -145,7 +154,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
-    from captious.judgements import protocols
+    from captious.judgements import outside_scores, protocols
     from captious.meta import tables
     from captious.meta.evaluate import evaluate
     from captious.meta.scoring import Scorer
@@ -159,8 +168,10 @@ def run(args: argparse.Namespace) -> int:
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
     with _options.active(args):
+        outside = [outside_scores.load(text) for text in args.external]
         named = [part for word in [*args.metrics, *args.more] for part in split(word)]
-        scorer = Scorer(named or None, store=not args.no_store, regions=args.regions)
+        names = named or ([] if outside else None)
+        scorer = Scorer(names, not args.no_store, args.regions, outside)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
         if name is None:

@@ -157,10 +157,10 @@ def run(args: argparse.Namespace) -> int:
                 filled = reproduce.fill(item.table, bench)
                 parts.append(reproduce.render(filled, format))
             elif item.analysis is not None:
-                found = item.analysis(bench)
-                parts.append(found.render(format))
-                if args.picture and found.drawable:
-                    found.draw(args.picture)
+                analysis = item.analysis(bench)
+                parts.append(analysis.render(format))
+                if args.picture and analysis.drawable:
+                    analysis.draw(args.picture)
                     drawn = True
         if args.picture and not drawn:
             raise UsageError(f"{args.paper} {args.table} has nothing to draw")

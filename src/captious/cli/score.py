@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from captious.cli import _options, _terminal
-from captious.engine.job import score
+from captious.engine.cache import default_cache
+from captious.engine.job import ScoringJob, score
+from captious.engine.stream import stream
 from captious.errors import UsageError
-from captious.io import tables
+from captious.io import sinks, tables
+from captious.io.summaries import summary_text
 from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
+
+_LARGE = 200 << 20
+"""Bytes of caption files from which on they are not read at once."""
 
 
 def add_parser(subs: Any) -> None:
@@ -50,6 +57,13 @@ def add_parser(subs: Any) -> None:
         metavar="N",
         help="captions to show: a number or 'all' (default: 10; none in LaTeX)",
     )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="read, score and write batch by batch, whatever the size; this is the default for "
+        f"folders, globs, tars, addresses and files of more than {_LARGE >> 20} MB together",
+    )
+    _options.workers(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -69,8 +83,10 @@ def run(args: argparse.Namespace) -> int:
         page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
+    if args.stream or _long(args.captions):
+        return _streamed(args, job)
     with _options.active(args):
-        table = score(job, say=_options.say(args))
+        table = score(job, executor=_options.executor(args), say=_options.say(args))
     if args.output is not None:
         table.save(args.output, args.format)
         if not args.quiet:
@@ -82,6 +98,30 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             for remark in [*remarks, f"wrote {args.report}"]:
                 _options.remark(remark)
+    return 0
+
+
+def _long(places: Sequence[Any]) -> bool:
+    """Tell whether the input is too long, or not of a kind, to be read at once."""
+    size = 0
+    for place in places:
+        if not isinstance(place, Path) or not place.is_file() or place.suffix == ".tar":
+            return isinstance(place, str) or place.is_dir() or "*" in str(place)
+        size += place.stat().st_size
+    return size > _LARGE
+
+
+def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
+    """Score batch by batch; the table on stdout is the summary."""
+    if args.report is not None:
+        raise UsageError("a report needs all captions at hand: make it of a part of them")
+    with _options.active(args):
+        sink = None if args.output is None else sinks.sink_for(args.output, args.format)
+        cache = default_cache() if sink is not None else None
+        summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+    if args.output is not None and not args.quiet:
+        _options.remark(f"wrote {args.output}")
+    sys.stdout.write(summary_text(summary))
     return 0
 
 

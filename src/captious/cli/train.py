@@ -13,6 +13,7 @@ from captious.cli import _options
 TARGETS: dict[str, tuple[str, str]] = {
     "fit": ("captious.cli._train_fit", "the two-vector model behind the metric fit"),
     "scan": ("captious.cli._train_scan", "SCAN, the grounding model of TIGEr"),
+    "words": ("captious.cli._train_words", "the word detector behind captious detect"),
     "vilbert": ("captious.cli._train_vilbert", "a compact ViLBERT for vilbertscore"),
     "composite": ("captious.cli._train_composite", "a composite: one score from several metrics"),
     "lm": ("captious.cli._train_lm", "the language model of captions behind the metric lm"),

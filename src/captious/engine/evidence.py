@@ -6,14 +6,13 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from captious import assets
-from captious.errors import CaptiousError, InputError, MissingAsset, MissingExtra
+from captious.errors import CaptiousError, InputError
 from captious.metrics.base import Metric
-from captious.types import CaptionSet, Labels, Need, Regions
+from captious.types import CaptionSet, Need, Regions
 
 log = logging.getLogger("captious")
 
@@ -126,17 +125,12 @@ def photographs_of(samples: CaptionSet) -> dict[str, Path | bytes]:
 
 
 def detector_lacks() -> list[CaptiousError]:
-    """Return what the default detector lacks."""
-    from captious.evidence.detect import DEFAULT
+    """Return what the sources of labels lack; nothing where one of them can look."""
+    from captious.evidence import label_sources
 
-    found: list[CaptiousError] = []
-    if find_spec("cv2") is None:
-        found.append(MissingExtra("cv2", "vision", "detection of objects"))
-    try:
-        assets.resolve(DEFAULT, wanted_by="detection of objects")
-    except MissingAsset as err:
-        found.append(err)
-    return found
+    if label_sources.available():
+        return []
+    return [error for name in label_sources.NAMES for error in label_sources.lacks(name)]
 
 
 def _kinds(metrics: Sequence[Metric]) -> list[str]:
@@ -166,17 +160,18 @@ def _extraction_lacks(metrics: Sequence[Metric]) -> list[CaptiousError]:
 
 
 def _detected(samples: CaptionSet, photographs: Mapping[str, Path | bytes]) -> CaptionSet:
-    if detector_lacks():
-        return samples
-    from captious.evidence.detect import load_detector
-    from captious.evidence.detections import DetectionCache
+    from captious.evidence import label_sources
 
-    cache = DetectionCache(load_detector())
-    labels, problems = cache.labels(photographs)
+    sources = label_sources.available()
+    if not sources:
+        return samples
+    for name in label_sources.NAMES:
+        if name not in sources:
+            log.warning("no objects from %s: %s", name, label_sources.lacks(name)[0])
+    labels, problems = label_sources.seen(photographs, sources, samples.evidence.regions)
     for problem in problems:
         log.warning("no objects detected: %s", problem)
-    evidence = replace(samples.evidence, labels=Labels(labels, cache.source))
-    return replace(samples, evidence=evidence)
+    return replace(samples, evidence=replace(samples.evidence, labels=labels))
 
 
 def _extracted(

@@ -14,7 +14,7 @@ from typing import Any
 
 from captious import assets, registry, spec
 from captious.engine import evidence
-from captious.engine.cache import default_cache
+from captious.engine.cache import StatisticsCache, default_cache
 from captious.engine.executors import Executor
 from captious.engine.plan import DEFAULT, Asked, Step, asked, refuse_missing, steps_for
 from captious.engine.run import run
@@ -154,6 +154,7 @@ def score(
     job: ScoringJob,
     *,
     executor: Executor | None = None,
+    cache: StatisticsCache | None = None,
     say: Callable[[str], None] | None = None,
 ) -> ScoreTable:
     """Run a job.
@@ -161,11 +162,13 @@ def score(
     Args:
         job: what to do.
         executor: who does the work; this process if None.
+        cache: where statistics are kept; if None, in the default cache where the job says so.
         say: called with remarks that are no errors.
     """
     job.check()
     samples = job.read(say)
-    cache = default_cache() if job.keep else None
+    if cache is None and job.keep:
+        cache = default_cache()
     table = run(
         samples,
         job.metrics,

@@ -201,6 +201,25 @@ class _Rows:
         return texts
 
 
+class ImageFolder:
+    """The photographs of a folder, found by file name, with or without its ending, or by number."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = {p.name: p for p in folder.iterdir() if p.is_file()}
+        self._stems = {p.stem: p for p in self.files.values()}
+        self._by_number: ByNumber | None = None
+
+    def find(self, name: str) -> Path | None:
+        """Return the file of an image, or None."""
+        base = Path(name).name
+        known = self.files.get(base) or self._stems.get(base) or self._stems.get(Path(base).stem)
+        if known is not None:
+            return known
+        if self._by_number is None:
+            self._by_number = ByNumber(self.files)
+        return self.files.get(self._by_number.get(base) or "")
+
+
 class _Images:
     """The image of a row: a name of its own, or a file in the folder that the user gave."""
 
@@ -212,7 +231,6 @@ class _Images:
         self.part, self.problems, self.folder, self.listed = part, problems, None, None
         self.path = images
         self.unmatched: dict[int, str] = {}
-        self.by_number: ByNumber | None = None
         self.names = names | part.files_of
         self.photographs: dict[str, bytes] = {}
         if isinstance(images, str | Path):
@@ -221,8 +239,7 @@ class _Images:
                 problems.append(f"{self.folder}: this is not a folder of images")
                 self.folder = None
             else:
-                self.files = {p.name: p for p in self.folder.iterdir() if p.is_file()}
-                self.stems = {p.stem: p for p in self.files.values()}
+                self.held = ImageFolder(self.folder)
         elif isinstance(images, Mapping):
             self.listed = [
                 images.get(part.id[i] if part.id is not None else i) for i in range(len(part))
@@ -245,20 +262,15 @@ class _Images:
         if given is None:
             given = part.id[row] if part.id is not None else row
         name = self.names.get(key(given), key(given))
-        base = Path(name).name
-        found = self.files.get(base) or self.stems.get(base) or self.stems.get(Path(base).stem)
-        if found is None:
-            if self.by_number is None:
-                self.by_number = ByNumber(self.files)
-            found = self.files.get(self.by_number.get(base) or "")
-        if found is None:
+        file = self.held.find(name)
+        if file is None:
             self.unmatched[row] = name
             return None
-        return str(found)
+        return str(file)
 
     def examples(self) -> str:
         """Return a few names of image files."""
-        return examples(sorted(self.files))
+        return examples(sorted(self.held.files))
 
     def _name(self, picture: Any, where: str) -> str | None:
         """Return the name of a picture; one that is no file is kept as encoded bytes."""

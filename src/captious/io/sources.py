@@ -54,6 +54,17 @@ class Source:
         """Say where a row stands, for an error message."""
         return f"{self.path}: {self.unit} {row + self.first}"
 
+    def part(self, start: int, stop: int) -> Source:
+        """Return some rows."""
+        held = {
+            what: column[start:stop]
+            for what in NAMES
+            if (column := getattr(self, what)) is not None
+        }
+        return Source(
+            self.path, self.unit, **held, first=self.first + start, parallel=self.parallel
+        )
+
 
 def read(path: Path) -> Source:
     """Read a file of any known shape.
@@ -305,14 +316,18 @@ def _parquet(path: Path) -> Source:
     known = [n for n in table.column_names if n in names or _NUMBERED.fullmatch(n)]
     if len(set(known)) < len(known):
         raise InputError(f"{path}: two columns have the same name")
-    columns = to_lists(table.select(known), path)
-    out = Source(str(path), "row")
+    return of_columns(to_lists(table.select(known), path), str(path))
+
+
+def of_columns(columns: dict[str, list[Any]], path: str) -> Source:
+    """Return columns by what they hold, whatever they are called."""
+    out = Source(path, "row")
     for what, listed in NAMES.items():
         name = next((n for n in listed if n in columns), None)
         if name is not None:
             setattr(out, what, columns[name])
     _numbered(out, {n: c for n, c in columns.items() if _NUMBERED.fullmatch(n)})
-    return _finished(out, table.column_names)
+    return _finished(out, list(columns))
 
 
 def _text(path: Path) -> Source:

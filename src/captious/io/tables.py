@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,12 @@ import numpy as np
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.io import files, pages
 from captious.reading import parse_json, read_json, read_parquet, read_text, reading
-from captious.types import CaptionSet, Floats
+from captious.types import CaptionSet, Floats, Labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
 
 FORMATS = ("text", "markdown", "latex", "csv", "json", "jsonl", "parquet")
@@ -70,7 +72,7 @@ def save(table: ScoreTable, path: Path, format: str | None = None) -> None:
         file.write(render(table, kind, rows=None))
     if kind == "csv":
         with files.replacing(corpus_file(path)) as file:
-            file.write(_corpus_csv(table))
+            file.write(corpus_csv(table))
 
 
 def corpus_file(path: Path) -> Path:
@@ -105,31 +107,40 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
 
 def to_json(table: ScoreTable) -> dict[str, Any]:
     """Return the whole table as plain data (NaN becomes null)."""
-    out = _facts(table)
-    columns = {name: values.tolist() for name, values in table.values.items()}
-    images = table.samples.images.tolist()
-    references = table.samples.references()
-    named = any(table.systems)
-    captions = []
-    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        entry: dict[str, Any] = {"id": name}
-        if named:
-            entry["system"] = system
-        if images[row] is not None:
-            entry["image"] = images[row]
-        entry["caption"] = table.captions[row]
-        if references[row]:
-            entry["references"] = references[row]
-        entry |= {c: _n(v[row]) for c, v in columns.items()}
-        captions.append(entry)
-    out["captions"] = captions
+    out = facts(table, table.samples.evidence.labels)
+    out["captions"] = list(json_rows(table.samples, table.values))
     out["statistics"] = [
         [[_n(value) for value in row] for row in block.tolist()] for block in table.blocks
     ]
     return out
 
 
-def _facts(table: ScoreTable) -> dict[str, Any]:
+def json_rows(
+    samples: CaptionSet, values: dict[str, Floats], blocks: Sequence[Floats] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield one entry per caption; its statistics are in it if they are given."""
+    columns = {name: column.tolist() for name, column in values.items()}
+    statistics = [block.tolist() for block in blocks]
+    captions, references = samples.captions(), samples.references()
+    named = any(samples.systems)
+    for row, (name, system, image) in enumerate(
+        zip(samples.ids, samples.systems, samples.images, strict=True)
+    ):
+        entry: dict[str, Any] = {"id": name}
+        if named:
+            entry["system"] = system
+        if image is not None:
+            entry["image"] = image
+        entry["caption"] = captions[row]
+        if references[row]:
+            entry["references"] = references[row]
+        entry |= {c: _n(v[row]) for c, v in columns.items()}
+        if statistics:
+            entry["statistics"] = [[_n(v) for v in block[row]] for block in statistics]
+        yield entry
+
+
+def facts(table: ScoreTable | StreamSummary, labels: Labels | None) -> dict[str, Any]:
     """Return everything but the rows."""
     systems = {
         s: {c: {"value": _n(v), "low": _n(v.low), "high": _n(v.high)} for c, v in values.items()}
@@ -148,7 +159,12 @@ def _facts(table: ScoreTable) -> dict[str, Any]:
     ]
     out["seed"] = table.seed
     out["job"] = table.job
-    labels = table.samples.evidence.labels
+    histograms = getattr(table, "histograms", {})
+    if histograms:
+        out["histograms"] = {
+            name: {"edges": h.edges.tolist(), "counts": h.counts.tolist()}
+            for name, h in histograms.items()
+        }
     if labels is not None:
         out["objects"] = {"source": labels.source, "by_image": dict(labels.by_image)}
     return out
@@ -178,7 +194,9 @@ def to_arrow(table: ScoreTable, whole: bool = False) -> pa.Table:
             columns[f"statistics {number}"] = pa.FixedSizeListArray.from_arrays(
                 flat, block.shape[1]
             )
-    return pa.table(columns).replace_schema_metadata({"captious": json.dumps(_facts(table))})
+    return pa.table(columns).replace_schema_metadata(
+        {"captious": json.dumps(facts(table, table.samples.evidence.labels))}
+    )
 
 
 # -- reading back ----------------------------------------------------------------------------------
@@ -249,9 +267,12 @@ def _of_json(whole: Any, path: Path) -> Stored:
     values = {
         name: np.array([_number(row.get(name)) for row in rows]) for name in whole["signatures"]
     }
+    held = whole.get("statistics")
+    if held is None:  # written batch by batch: each row has its own
+        held = [[row["statistics"][at] for row in rows] for at in range(len(whole["metrics"]))]
     statistics = [
         np.array([[_number(v) for v in row] for row in block], np.float64).reshape(len(rows), -1)
-        for block in whole["statistics"]
+        for block in held
     ]
     samples = CaptionSet.build(
         [row["caption"] for row in rows],
@@ -336,7 +357,7 @@ def _csv(table: ScoreTable) -> str:
     return out.getvalue()
 
 
-def _corpus_csv(table: ScoreTable) -> str:
+def corpus_csv(table: ScoreTable | StreamSummary) -> str:
     """One row per system and column: value, interval, signature."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

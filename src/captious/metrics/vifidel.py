@@ -46,7 +46,7 @@ from captious.metrics._words.plan import Plan
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import bags, tokenizers, transport
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
-from captious.types import CaptionSet, Ints, Sample
+from captious.types import CaptionSet, Ints, LabelledPhotograph, Place, Sample
 
 _TOKENIZER = tokenizers.get("words")
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -146,9 +146,12 @@ class Vifidel(Metric):
         lost = int(task.seen.dropped[0] + task.words.dropped[caption])
         if lost:
             lines.append(f"{lost} words have no vector and were left out.")
-        return Explanation(
-            "\n".join(lines), data, (flow.as_part("objects in the image", "caption"),)
-        )
+        plan = flow.as_part("objects in the image", "caption")
+        places = _places(sample)
+        if sample.image is None or not places:
+            return Explanation("\n".join(lines), data, (plan,))
+        shown = LabelledPhotograph("what was seen", sample.image, places)
+        return Explanation("\n".join(lines), data, (shown, plan))
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the vectors with their checksum, and what the profile decided."""
@@ -241,6 +244,11 @@ class _Task:
             ).sum(),
         }
         return {remark: int(count) for remark, count in found.items() if count}
+
+
+def _places(sample: Sample) -> tuple[Place, ...]:
+    labels = sample.evidence.labels
+    return () if labels is None or sample.image is None else labels.places.get(sample.image, ())
 
 
 def _label_sets(samples: CaptionSet) -> tuple[Ints, list[tuple[str, ...] | None]]:

@@ -237,7 +237,7 @@ def save(
     stored: dict[str, Tensor] = {}
     for number, net in enumerate(members):
         for name, value in net.state_dict().items():
-            stored |= _packed(f"{number}.{name}", value.detach().float())
+            stored |= packed(f"{number}.{name}", value.detach().float())
     save_file(stored, path / "model.safetensors")
     shape = asdict(config) | {"members": len(members)}
     text = json.dumps({"format": "captious-fit", "fit": shape, **facts}, indent=1)
@@ -246,7 +246,7 @@ def save(
     (path / "pieces.json").write_text(listed + "\n", encoding="utf-8")
 
 
-def _packed(name: str, value: Tensor) -> dict[str, Tensor]:
+def packed(name: str, value: Tensor) -> dict[str, Tensor]:
     """Matrices as bytes with a scale per row; what is small stays in half precision."""
     if value.dim() < 2:
         return {name: value.half().contiguous()}

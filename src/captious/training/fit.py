@@ -124,7 +124,9 @@ class FitTrainer:
             groups, lr=options.learning_rate, betas=(0.9, 0.98), fused=True
         )
         self.teacher = functional.normalize(data.encoded.float(), dim=-1).half()
-        self.near = nearest(self.teacher, min(60, len(data.pieces) - 1)).to(torch.int32)
+        self.near: np.ndarray | None = None
+        if options.group > 1:
+            self.near = nearest(self.teacher, min(60, len(data.pieces) - 1)).int().numpy()
         self.random = np.random.default_rng(options.seed)
         self.step = 0
         self.history: list[dict[str, Any]] = []
@@ -193,12 +195,12 @@ class FitTrainer:
 
     def _rows(self) -> Tensor:
         count, total = min(self.options.images, len(self.data.pieces)), len(self.data.pieces)
-        if self.options.group < 2 or total <= count:
+        if self.near is None or total <= count:
             return torch.from_numpy(self.random.permutation(total)[:count])
         group = self.options.group
         seeds = self.random.choice(total, count // group, replace=False)
         picks = self.random.integers(0, self.near.shape[1], (len(seeds), group - 1))
-        others = self.near.numpy()[seeds[:, None], picks]
+        others = self.near[seeds[:, None], picks]
         return torch.from_numpy(np.unique(np.concatenate([seeds, others.ravel()])))
 
     def _one_step(self) -> dict[str, float]:

@@ -338,6 +338,12 @@ class Trainer:
         torch.set_rng_state(state["torch"])
         return True
 
+    def begin_from(self, checkpoint: Path) -> None:
+        """Take the weights of an earlier run; steps, schedule and optimiser begin anew."""
+        state = torch.load(checkpoint, weights_only=True)
+        self.learner.load_state_dict(state["average"])
+        self.average.load_state_dict(state["average"])
+
     def _one_step(self) -> dict[str, float]:
         self.learner.train()
         rate = self.options.learning_rate * schedule(self.step, self.options)

@@ -1,8 +1,8 @@
 """ViLBERTScore explained: the token matching with the image beside the one without it.
 
 "Without" is the same network given a blank image. The text lists which similarities the
-image raised or lowered most; the parts are both matrices and, for each word of the caption, the
-regions it attends to at the chosen layer.
+image raised or lowered most; the parts are both matrices and, for the five words of the caption
+that the photograph moved most, the regions they attend to at the chosen layer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _REGIONS = 3
+_WORDS = 5
 
 
 def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> Explanation:
@@ -31,7 +32,7 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
     image = metric.picture(sample.image, encoder, sample.evidence)
     cosines = _cosines(clean, texts, image, encoder, layer)
     blind = _cosines(clean, texts, encoder.blank(), encoder, layer)
-    best = int(np.argmax([_f(one) for one in cosines]))
+    best = int(np.argmax([_f(cosine) for cosine in cosines]))
     caption, reference = encoder.pieces.spell(texts[0]), encoder.pieces.spell(texts[best + 1])
     values = metric.stats(CaptionSet.of([sample]), None).rows[0]
     change = cosines[best] - blind[best]
@@ -58,10 +59,10 @@ def _cosines(
     metric: Vilbertscore, texts: list[Text], image: Any, encoder: ImageTextEncoder, layer: int
 ) -> list[Floats]:
     """Reference pieces by caption pieces, for each reference."""
-    found = metric.vectors(texts, [0] * len(texts), [image], encoder, layer)
-    parts = [found.vectors[a:b].numpy().astype(np.float64)
-             for a, b in zip(found.offsets, found.offsets[1:], strict=False)]  # fmt: skip
-    return [one @ parts[0].T for one in parts[1:]]
+    encoded = metric.vectors(texts, [0] * len(texts), [image], encoder, layer)
+    by_text = [encoded.vectors[a:b].numpy().astype(np.float64)
+               for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)]  # fmt: skip
+    return [reference @ by_text[0].T for reference in by_text[1:]]
 
 
 def _f(matrix: Floats) -> float:
@@ -74,10 +75,10 @@ def _f(matrix: Floats) -> float:
 def _extremes(change: Floats, rows: list[str], columns: list[str], sign: int) -> list[list[Any]]:
     """The pairs of words whose similarity the image changed most in one direction."""
     order = np.argsort(-sign * change, axis=None, kind="stable")[:_SHOWN]
-    found = [divmod(int(at), len(columns)) for at in order] if change.size else []
+    places = [divmod(int(at), len(columns)) for at in order] if change.size else []
     return [
         [rows[i], columns[j], round(float(change[i, j]), 4)]
-        for i, j in found
+        for i, j in places
         if sign * change[i, j] > 0
     ]
 
@@ -135,8 +136,10 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
     if not cosine.size:
         return ()
     rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
+    moved = cosine.max(0) - blind.max(0)
+    most = sorted(np.argsort(-np.abs(moved), kind="stable")[:_WORDS].tolist())
     change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
-    seen, unseen = (tuple(map(tuple, one.tolist())) for one in (cosine, blind))
+    seen, unseen = (tuple(map(tuple, matrix.tolist())) for matrix in (cosine, blind))
     parts: list[Part] = [
         MatchMatrix("cosine with the image (change)", rows, columns, seen, notes=change),
         MatchMatrix("cosine without the image", rows, columns, unseen),
@@ -144,12 +147,12 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
     if data["words"] and data["boxes"] is not None:
         parts.append(
             RegionAttention(
-                "what each word of the caption looks at",
+                "what the words that the photograph moved most look at",
                 data["image"],
                 (int(data["size"][0]), int(data["size"][1])),
                 tuple(map(tuple, data["boxes"])),
-                tuple(word for word, _ in data["words"]),
-                tuple(map(tuple, data["attention"])),
+                tuple(f"{columns[k]} {moved[k]:+.2f}" for k in most),
+                tuple(tuple(data["attention"][k]) for k in most),
                 whole=tuple(i for i, box in enumerate(data["boxes"]) if box == [0, 0, 1, 1]),
                 scores=(("ViLBERTScore F", data["scores"]["vilbertscore_f"]),),
             )

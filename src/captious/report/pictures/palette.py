@@ -5,6 +5,8 @@ from __future__ import annotations
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, RED = "#56B4E9", "#D55E00"
 KINDS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+DARK = ("#9c2a6b", BLUE, "#8a5a00", "#00694d")
+"""Dark enough for white letters, told apart by colour-blind people."""
 INK, QUIET, LINE, PAPER = "#1f2328", "#6b7280", "#c9ced6", "#ffffff"
 
 _VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962",
@@ -36,3 +38,11 @@ def _between(stops: tuple[str, ...], share: float) -> str:
 
 def _rgb(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5))
+
+
+def ground(photo: str | None, wide: int, tall: int, name: str = "") -> str:
+    """Return the photograph, or a grey plate where its file is gone."""
+    own = f' id="{name}"' if name else ""
+    if photo is None:
+        return f'<rect{own} width="{wide}" height="{tall}" fill="#888888"/>'
+    return f'<image{own} width="{wide}" height="{tall}" href="{photo}" preserveAspectRatio="none"/>'

@@ -21,7 +21,7 @@ _CELLS = 24
 _WIDTH = 420
 _TEXTS = 5
 _LINE = 17
-_INKS = ("#9c2a6b", palette.BLUE, "#8a5a00", "#00694d")  # dark enough for white letters
+_KEY = 22
 _SMALL = 170
 _ACROSS = 5
 _TOP = 3
@@ -61,10 +61,10 @@ def _panels(part: RegionAttention) -> str:
         [*_wrapped("caption", (part.caption_text,)), (palette.INK, printed)],
     )
     whole = 2 * _WIDTH + 30
-    deep = tall + 54 + _LINE * max(map(len, below))
+    deep = tall + 54 + _KEY + _LINE * max(map(len, below))
     lines = [
         (ink, f"region {number}: the caption attends to {_words(part, number)}")
-        for ink, number in zip(_INKS, part.telling, strict=False)
+        for ink, number in zip(palette.DARK, part.telling, strict=False)
     ]
     high = deep + _LINE * len(lines) + 14
     out = [
@@ -81,12 +81,14 @@ def _panels(part: RegionAttention) -> str:
         out.append(
             f'<g transform="translate({left},24)"><text y="-8" font-weight="bold">{title}</text>'
         )
-        out.append(_ground(photo, _WIDTH, tall))
+        out.append(palette.ground(photo, _WIDTH, tall))
         out += _heat_cells(values, tall)
         out += _outlines(part, sides[panel], tall)
         for number, (ink, line) in enumerate(below[panel]):
-            out.append(f'<text y="{tall + 18 + _LINE * number}" fill="{ink}">{escape(line)}</text>')
+            y = tall + _KEY + 18 + _LINE * number
+            out.append(f'<text y="{y}" fill="{ink}">{escape(line)}</text>')
         out.append("</g>")
+    out += _key(tall + 34)
     for number, (ink, line) in enumerate(lines):
         y = deep + _LINE * number
         out.append(f'<rect x="10" y="{y - 10}" width="10" height="10" fill="{ink}"/>')
@@ -94,12 +96,21 @@ def _panels(part: RegionAttention) -> str:
     return "\n".join([*out, "</svg>"])
 
 
-def _ground(photo: str | None, wide: int, tall: int, name: str = "") -> str:
-    """The photograph, or a grey plate where its file is gone."""
-    own = f' id="{name}"' if name else ""
-    if photo is None:
-        return f'<rect{own} width="{wide}" height="{tall}" fill="#888"/>'
-    return f'<image{own} width="{wide}" height="{tall}" href="{photo}" preserveAspectRatio="none"/>'
+def _key(y: int) -> list[str]:
+    """What the colours mean: both pictures share one scale."""
+    wide, steps = 160, 16
+    each = wide / steps
+    cells = [
+        f'<rect x="{78 + k * each:.1f}" y="{y}" width="{each + 0.5:.1f}" height="10" '
+        f'fill="{palette.viridis(k / (steps - 1))}"/>'
+        for k in range(steps)
+    ]
+    return [
+        f'<text x="10" y="{y + 9}" fill="{palette.QUIET}">looks little</text>',
+        *cells,
+        f'<text x="{78 + wide + 8}" y="{y + 9}" fill="{palette.QUIET}">much (one scale for both '
+        "pictures; numbers on the plates: weight of the region)</text>",
+    ]
 
 
 def _heat_cells(values: Floats, tall: int) -> list[str]:
@@ -116,7 +127,7 @@ def _outlines(part: RegionAttention, weights: tuple[float, ...], tall: int) -> l
     out: list[str] = []
     labels: list[str] = []
     plates: list[tuple[float, float]] = []
-    for order, (ink, number) in enumerate(zip(_INKS, part.telling, strict=False)):
+    for order, (ink, number) in enumerate(zip(palette.DARK, part.telling, strict=False)):
         x1, y1, x2, y2 = part.boxes[number]
         x1, y1, x2, y2 = x1 * _WIDTH, y1 * tall, x2 * _WIDTH, y2 * tall
         # Regions often share a corner: each is drawn, and labelled, a little further inside.
@@ -142,7 +153,8 @@ def _outlines(part: RegionAttention, weights: tuple[float, ...], tall: int) -> l
 
 def _words(part: RegionAttention, region: int) -> str:
     shares = [share[region] for share in part.shares]
-    order = sorted(range(len(shares)), key=lambda k: -shares[k])[:_TOP]
+    spoken = [k for k, word in enumerate(part.words) if any(map(str.isalnum, word))]
+    order = sorted(spoken, key=lambda k: -shares[k])[:_TOP]
     return ", ".join(f"{part.words[k]} {shares[k]:.2f}" for k in order)
 
 
@@ -170,7 +182,7 @@ def _thumbnails(part: RegionAttention) -> str:
         f"<title>{escape(part.title)}</title>",
         f'<rect width="{wide}" height="{deep}" fill="#fff"/>',
         f'<text x="6" y="16" font-size="12" font-weight="bold">{escape(part.title)}</text>',
-        f"<defs>{_ground(photo, _SMALL, tall, 'photo')}</defs>",
+        f"<defs>{palette.ground(photo, _SMALL, tall, 'photo')}</defs>",
     ]
     for at, (word, shares) in enumerate(zip(part.words, part.shares, strict=True)):
         x, y = at % across * (_SMALL + 10) + 5, at // across * (tall + 26) + 40
