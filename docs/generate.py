@@ -1,4 +1,4 @@
-"""Write docs/metrics/*.md, docs/metrics.md and docs/papers.md.
+"""Write docs/metrics/*.md, docs/metrics.md, docs/papers.md and the table of papers in README.md.
 
 Metric pages come from the registry, with the worked examples that docs/examples.py made and the
 numbers of docs/results.md; docs/papers.md is docs/papers.template.md with numbers of the same page.
@@ -78,6 +78,35 @@ def papers_page(rows: list[Reported]) -> str:
     text = (HERE / "papers.template.md").read_text()
     note = "\n\n<!-- made by docs/generate.py from papers.template.md -->\n\n"
     return re.sub(r"\{\{(.+?)\}\}", numbers, text.replace("\n\n", note, 1))
+
+
+_HEADLINES = (
+    ("TIGEr, Table 1", "TIGEr", "flickr8k_tau", "Flickr8k-Expert, tau-c"),
+    ("TIGEr, Table 2", "TIGEr", "All", "PASCAL-50S, accuracy"),
+    ("Sharif et al., Table 2", "EvalMWCS", "AVG", "PASCAL-50S, accuracy"),
+    ("BERT-TBR, Table 3", "Ours (BERT)", "flickr8k", "Flickr8k-Expert, tau-b"),
+    ("BERT-TBR, Table 4", "Ours (BERT)", "All", "PASCAL-50S, accuracy"),
+    ("ViLBERTScore, Table 1", "ViLBERTScore_F", "flickr8k", "Flickr8k-Expert, tau-b"),
+    ("ViLBERTScore, Table 2", "ViLBERTScore_F", "All", "PASCAL-50S, accuracy"),
+    ("VIFIDEL, Table 1", "VIFIDEL gold", "0", "PASCAL-50S MM, accuracy, no references"),
+    ("VIFIDEL, Table 1", "VIFIDEL gold", "5", "PASCAL-50S MM, accuracy, 5 references"),
+)
+"""What README shows: table of a paper, row, column, and how to call the measure."""
+
+
+def readme(rows: list[Reported]) -> str:
+    """Fill the table of the five papers into README.md."""
+    lines = ["| paper | metric | measure | paper | ours |", "|---|---|---|---|---|"]
+    for table, name, column, measure in _HEADLINES:
+        for row in rows:
+            if row.table.startswith(table) and row.row == name and column in row.cells:
+                paper, _, ours = row.cells[column].partition(" / ")
+                ours = ours.partition(" ")[0]
+                lines.append(f"| {table} | `{row.column}` | {measure} | {paper} | {ours} |")
+                break
+    text = (HERE.parent / "README.md").read_text()
+    start, end = text.index("-->\n", text.index("<!-- papers:")) + 4, text.index("<!-- /papers -->")
+    return text[:start] + "\n" + "\n".join(lines) + "\n\n" + text[end:]
 
 
 def example(metric: Metric) -> list[str]:
@@ -170,6 +199,7 @@ def pages() -> dict[Path, str]:
     rows = reported()
     out = {HERE / "metrics" / f"{m.name}.md": page(m, rows) for m in metrics}
     out[HERE / "papers.md"] = papers_page(rows)
+    out[HERE.parent / "README.md"] = readme(rows)
     out[HERE / "metrics.md"] = index(metrics)
     return out
 
@@ -180,7 +210,7 @@ def main() -> int:
     extra = [p for p in (HERE / "metrics").glob("*.md") if p not in made]
     if "--check" in sys.argv:
         for path in stale + extra:
-            print(f"out of date: {path.relative_to(HERE)}; run `make docs`")
+            print(f"out of date: {path.name}; run `make docs`")
         return 1 if stale or extra else 0
     for path in stale:
         path.parent.mkdir(exist_ok=True)
