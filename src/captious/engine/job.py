@@ -98,7 +98,7 @@ class ScoringJob:
         """Read captions, references and the evidence that is named.
 
         Args:
-            say: called with remarks that are no errors (references that no caption uses).
+            say: called with remarks that are not errors (references that no caption uses).
         """
         label_files = paths_in(self.objects)
         samples = load(
@@ -163,7 +163,7 @@ def score(
         job: what to do.
         executor: who does the work; this process if None.
         cache: where statistics are kept; if None, in the default cache where the job says so.
-        say: called with remarks that are no errors.
+        say: called with remarks that are not errors.
     """
     job.check()
     samples = job.read(say)

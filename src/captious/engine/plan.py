@@ -25,7 +25,7 @@ Asked = str | Metric | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One metric to run, the columns that are wanted of it, and what they are called."""
+    """One metric to run, the columns that were asked for, and what they are called."""
 
     metric: Metric
     columns: tuple[Column, ...]
