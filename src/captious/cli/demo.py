@@ -66,7 +66,7 @@ def add_parser(subs: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--metrics", "-m", nargs="+", default=None, metavar="METRIC",
-        help="only these metrics (default: eight that tell most; 'all' for all that can run)",
+        help="only these metrics (default: the eight most informative; 'all' for all that can run)",
     )  # fmt: skip
     parser.add_argument(
         "--files", type=Path, metavar="FOLDER",

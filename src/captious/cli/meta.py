@@ -148,7 +148,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-store",
         action="store_true",
-        help="compute all scores anew, keep none in the cache folder",
+        help="compute all scores again and keep none in the cache folder",
     )
 
 

@@ -67,9 +67,11 @@ class ScoringJob:
         if self.systems is not None:
             object.__setattr__(self, "systems", tuple(self.systems))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise UsageError(f"a seed is a whole number from 0 on, not {self.seed!r}")
+            raise UsageError(f"a seed must be 0 or a positive whole number, not {self.seed!r}")
         if self.resamples < 0:
-            raise UsageError(f"resamples is a whole number from 0 on, not {self.resamples!r}")
+            raise UsageError(
+                f"resamples must be 0 or a positive whole number, not {self.resamples!r}"
+            )
 
     def check(self) -> list[Step]:
         """Refuse what can be refused before the first row is read; return the metrics to run.

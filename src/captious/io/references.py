@@ -83,7 +83,7 @@ def text_problem(value: Any) -> str | None:
             return 'is missing (null or NaN); write "" for an empty one'
         return f"is {type(value).__name__} ({repr(value)[:40]}), not text"
     if len(value) > MAX_CHARS:
-        return f"has {len(value):,} characters; a caption may have {MAX_CHARS:,}"
+        return f"has {len(value):,} characters; at most {MAX_CHARS:,} are allowed"
     try:
         value.encode()
     except UnicodeEncodeError:

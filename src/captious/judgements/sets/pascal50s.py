@@ -89,7 +89,9 @@ def load_fixed(root: Path) -> JudgementSet:
     checks = Checks(FIXED.name)
     content = files.read_json(root / FIXED.files[0])
     if not isinstance(content, dict):
-        raise InputError(f"{FIXED.files[0]}: expected a JSON object with one entry per kind of pair")
+        raise InputError(
+            f"{FIXED.files[0]}: expected a JSON object with one entry per kind of pair"
+        )
     items: list[dict[str, Any]] = []
     for kind, entries in content.items():
         if kind not in KINDS:
