@@ -2,9 +2,9 @@
 
     python benchmarks/noun_support.py --data ../shared/data
 
-Per domain: the share of pairs whose true caption scores higher (a tie is wrong), and among these the
-share in which the least supported noun of the foil is the word that was put in. Then captions per
-second once the sentences are parsed.
+Per domain: the share of pairs whose true caption scores higher (a tie is wrong), and among these
+the share in which the least supported noun of the foil is the word that was put in. Then captions
+per second once the sentences are parsed.
 """
 
 from __future__ import annotations
