@@ -1,4 +1,4 @@
-"""Operators for Data-Juicer, batched: one call of the scorer, one forward pass per batch of samples.
+"""Operators for Data-Juicer, batched: one call of the scorer and its network per batch.
 
 Name this file in the configuration::
 
