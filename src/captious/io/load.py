@@ -6,7 +6,7 @@ Everything that is wrong is collected and reported together, with file and row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -333,22 +333,40 @@ class References:
         )
 
 
+@dataclass(frozen=True)
+class Album:
+    """Photographs by the name that captions call them; where they lie is somebody else's choice.
+
+    With an album, nothing in a caption file is read as a path: a name that the album does not
+    hold stays a name.
+    """
+
+    files: Mapping[str, Path]
+
+    def __str__(self) -> str:
+        return "the photographs that were given"
+
+
 class _Images:
     """The image of a row: a name of its own, or a file in the folder that the user gave."""
 
     def __init__(
         self, images: Any, part: Source, names: dict[str, str], problems: list[str]
     ) -> None:
-        self.part, self.problems, self.folder, self.listed = part, problems, None, None
+        self.part, self.problems, self.listed = part, problems, None
+        self.folder: Path | Album | None = None
         self.names = names | part.files_of
         self.photographs: dict[str, bytes] = {}
-        if isinstance(images, str | Path):
-            self.folder = Path(images)
-            if not self.folder.is_dir():
-                problems.append(f"{self.folder}: this is not a folder of images")
-                self.folder = None
+        if isinstance(images, Album):
+            self.folder, self.files = images, dict(images.files)
+            self.stems = {Path(name).stem: p for name, p in self.files.items()}
+        elif isinstance(images, str | Path):
+            folder = Path(images)
+            if not folder.is_dir():
+                problems.append(f"{folder}: this is not a folder of images")
             else:
-                self.files = {p.name: p for p in self.folder.iterdir() if p.is_file()}
+                self.folder = folder
+                self.files = {p.name: p for p in folder.iterdir() if p.is_file()}
                 self.stems = {p.stem: p for p in self.files.values()}
         elif isinstance(images, Mapping):
             self.listed = [
@@ -374,6 +392,8 @@ class _Images:
         name = self.names.get(key(given), key(given))
         base = Path(name).name
         found = self.files.get(base) or self.stems.get(base) or self.stems.get(Path(base).stem)
+        if found is None and not self.files:
+            return None if part.image is None else f"image:{base}"
         if found is None:
             self.problems.append(f"{part.where(row)}: no image file for {name!r} in {self.folder}")
             return None
