@@ -12,7 +12,7 @@ from typing import Any
 from captious.cli import _options
 from captious.curate.auditing import audit
 from captious.engine.job import ScoringJob
-from captious.io import tables
+from captious.io import grids
 from captious.io.files import replacing
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         cells.append(
             [str(samples.ids[row]), text, f"{found.fit[row]:.4f}", "; ".join(found.remarks(row))]
         )
-    sys.stdout.write(tables.grid(cells, "text") + "\n")
+    sys.stdout.write(grids.grid(cells, "text") + "\n")
     generic, copies = int((found.nearer >= 0.5).sum()), int((found.copies > 0).sum())
     sys.stdout.write(
         f"\n{len(samples):,} captions; {generic:,} as near to half of the other photographs as to "

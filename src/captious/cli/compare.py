@@ -116,7 +116,10 @@ def _table(args: argparse.Namespace) -> ScoreTable:
         return score(_options.job(args, args.metrics, resamples=resamples), say=_options.say(args))
     if len(stored) < len(args.captions):
         other = next(path for path in args.captions if path not in stored)
-        raise UsageError(f"{other} is not a stored table, {stored[0]} is: name one kind of file")
+        raise UsageError(
+            f"{other} is not a stored table, {stored[0]} is: give stored tables "
+            "only, or caption files only"
+        )
     return join([ScoreTable.load(path) for path in stored], args.names or _stems(stored))
 
 

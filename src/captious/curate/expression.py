@@ -113,7 +113,7 @@ class _Parser:
         return Condition(self._text.strip(), tuple(self._names), value)
 
     def clauses(self) -> list[Condition]:
-        out = []
+        out: list[Condition] = []
         while True:
             start, self._names = self._place(), {}
             value = self._or() if not out and self._has_or() else self._not()

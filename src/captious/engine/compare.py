@@ -140,10 +140,10 @@ class Comparison:
         count = len(self.differences)
         pairs = len(self.systems) * (len(self.systems) - 1) // 2
         return [
-            f"{count} tests ({len(self.table.values)} columns x {pairs} pairs of systems), all "
-            f"shown; p corr. is p swap after {self.correction} correction for these {count}"
+            f"tests: {count} ({len(self.table.values)} x {pairs}: columns x pairs of systems), all "
+            f"shown; p corr. is p swap after {self.correction} correction for {count}"
             if self.correction != "none"
-            else f"{count} tests, all shown, not corrected for their number",
+            else f"tests: {count}, all shown, not corrected for their number",
             f"baseline: {self.systems[0]}; a superscript letter = significantly better than that "
             f"system (p < {self.level:g})",
             f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials} "

@@ -354,7 +354,7 @@ def _lines(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
     first = True
     while line := file.readline(_LINE):
         if len(line) == _LINE:
-            raise InputError(f"{path}: a line of more than {_LINE >> 20} MiB is no caption")
+            raise InputError(f"{path}: a line is longer than {_LINE >> 20} MiB")
         if first:
             line, first = line.removeprefix(b"\xef\xbb\xbf"), False
         if blank or line.strip():

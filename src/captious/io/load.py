@@ -49,7 +49,7 @@ def load(
         systems: a name per caption file; file names by default.
         objects: one list of labels per caption, or ``{image or id: labels}``.
         skip_unmatched: leave out captions without references or image file instead of refusing.
-        say: called with remarks that are no errors (references that no caption uses).
+        say: called with remarks that are not errors (references that no caption uses).
 
     Raises:
         InputError: with every problem that was found.

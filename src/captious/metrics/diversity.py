@@ -213,7 +213,7 @@ class Diversity(Metric):
         samples = CaptionSet.build([a for a, _ in pairs], [[b] for _, b in pairs])
         values = metric.stats(samples, metric.prepare(samples)).rows[:, 0]
         matrices = [np.zeros((len(g), len(g))) for g in groups]
-        for (number, i, j), value in zip(place, values.tolist(), strict=True):
+        for number, (i, j), value in zip(owner, place, values.tolist(), strict=True):
             matrices[number][i, j] = matrices[number][j, i] = value
         return [self_cider(matrix) for matrix in matrices]
 
