@@ -13,7 +13,6 @@ even. References are the photograph's own captions. Rows without regions are lef
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -26,12 +25,8 @@ from scipy.stats import kendalltau
 from captious import registry
 from captious.engine import evidence
 from captious.evidence.region_formats import open_regions
+from captious.judgements.sets.cxc import half
 from captious.types import CaptionSet
-
-
-def half(image: int) -> str:
-    """Return A (choices) or B (report)."""
-    return "AB"[int(hashlib.sha256(str(image).encode()).hexdigest()[0], 16) % 2]
 
 
 def read(

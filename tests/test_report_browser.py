@@ -51,7 +51,7 @@ def report(table, tmp_path_factory) -> Path:
 
     def with_regions(*args):
         done = real(*args)
-        done.rows[0].insert(0, explained._plain("TIGEr", Explanation("x", {}, (part,))))
+        done.rows[0].insert(0, explained.plain("TIGEr", Explanation("x", {}, (part,))))
         return done
 
     explained.explain_table = with_regions

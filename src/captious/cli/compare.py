@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from captious.engine.compare import Comparison, compare
 from captious.engine.job import score
 from captious.engine.table import ScoreTable, join
 from captious.errors import UsageError, did_you_mean
-from captious.io import files
 from captious.io.tables import is_stored
 from captious.statistics.bootstrap import RESAMPLES
 
@@ -22,7 +20,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "compare",
-        help="paired tests between two and more systems",
         description="Score several systems on the same samples, or take stored tables "
         "(`captious score ... -o scores.parquet`), and test every pair: paired "
         "bootstrap and paired approximate randomisation. The first file is the baseline. "
@@ -33,7 +30,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "latex", "json"], default="text"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE")
+    _options.output(parser)
     parser.add_argument(
         "--trials", type=int, default=1000, help="bootstrap draws and random swaps (default: 1000)"
     )
@@ -62,12 +59,7 @@ def run(args: argparse.Namespace) -> int:
         table = _table(args)
         gate = _gate(args, table)
         result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
-    text = result.render(args.format)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+    _options.write(args, result.render(args.format))
     worse = _worse(result, gate)
     for line in worse:
         _options.remark(line)

@@ -15,7 +15,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "detect",
-        help="find the objects in photographs",
         description="Find objects in photographs and write them to a parquet file that "
         "`captious score --objects FILE` reads. Run it again to go on where it stopped.",
     )
@@ -36,7 +35,7 @@ def add_parser(subs: Any) -> None:
         type=float,
         metavar="P",
         help="least confidence that counts (default: 0.3, words-coco 0.2)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"
     )

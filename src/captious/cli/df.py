@@ -9,14 +9,14 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import InputError
-from captious.io.load import References
+from captious.io.references import References
 from captious.text import document_frequency
 from captious.types import CaptionSet
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("df", help="build or show document frequencies for CIDEr")
+    parser = subs.add_parser("df", description="Build or show document frequencies for CIDEr.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="count n-grams of references and save the table")
     build.add_argument("refs", nargs="+", type=Path, help="reference files")

@@ -9,14 +9,13 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import UsageError
-from captious.io import files
+from captious.spec import split
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "meta",
-        help="agreement of metrics with human judgements",
         description="Score judged captions and measure the agreement with people under a named "
         "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. A "
         "function of your own goes through the same harness: captious meta my_metric.py:score",
@@ -28,6 +27,10 @@ def add_parser(subs: Any) -> None:
         default=[],
         help="metrics, file.py:function, or 'all' (default: all)",
     )
+    parser.add_argument(
+        "--metrics", "-m", dest="more", nargs="+", default=[], metavar="METRIC",
+        help="the same, as an option",
+    )  # fmt: skip
     parser.add_argument(
         "--set",
         "-s",
@@ -69,6 +72,15 @@ def add_parser(subs: Any) -> None:
         help="join the references of a caption into one text",
     )
     add_places(parser)
+    parser.add_argument(
+        "--external",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="scores that others have made (CSV, JSON, JSON lines, parquet), as further columns: "
+        "matched by id, or by image and caption; pairs may stand side by side (caption_a, "
+        "score_a, caption_b, score_b)",
+    )
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
     parser.add_argument(
         "--tests",
@@ -106,7 +118,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "csv", "json"], default="text"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write here")
+    _options.output(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -124,8 +136,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]FILE",
-        help="object labels of the images, for label metrics; several files are united; `gold` are "
-        "the labels that the set brings, `detector` looks at the photographs",
+        help="object labels of the images, for label metrics; labels of several files are put "
+        "together; `gold` are the labels that the set brings, `detector` looks at the photographs",
     )
     parser.add_argument(
         "--regions",
@@ -142,7 +154,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and write."""
-    from captious.judgements import protocols
+    from captious.judgements import outside_scores, protocols
     from captious.meta import tables
     from captious.meta.evaluate import evaluate
     from captious.meta.scoring import Scorer
@@ -156,7 +168,10 @@ def run(args: argparse.Namespace) -> int:
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
     with _options.active(args):
-        scorer = Scorer(args.metrics or None, store=not args.no_store, regions=args.regions)
+        outside = [outside_scores.load(text) for text in args.external]
+        named = [part for word in [*args.metrics, *args.more] for part in split(word)]
+        names = named or ([] if outside else None)
+        scorer = Scorer(names, not args.no_store, args.regions, outside)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
         if name is None:
@@ -187,11 +202,7 @@ def run(args: argparse.Namespace) -> int:
 
             pictures.beats(found, tests, args.picture)
             _options.remark(f"wrote {args.picture}")
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+    _options.write(args, text)
     return 0
 
 

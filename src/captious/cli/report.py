@@ -8,7 +8,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.engine.table import ScoreTable, join
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.io.tables import is_stored
 from captious.report import page
 
@@ -17,7 +17,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "report",
-        help="one HTML page of stored scores",
         description="Write a stored table (captious score ... -o scores.parquet) as one HTML file "
         "that opens offline in any browser: systems and metrics with intervals and tests, "
         "distributions, a gallery of photographs and captions, and why each got its score.",
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     page.check(path, options)
     for scores in args.scores:
         if not scores.exists():
-            raise UsageError(f"{scores}: there is no such file")
+            raise InputError(f"{scores}: there is no such file")
         if not is_stored(scores):
             raise UsageError(
                 f"{scores}: this is not a stored table; make one with "

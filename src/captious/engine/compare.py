@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import combinations
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy.typing as npt
 
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
-from captious.io.tables import grid
+from captious.io.grids import blocks, grid
+from captious.io.pages import WIDE, paper_table
 from captious.statistics import bootstrap, corrections
 from captious.types import Floats
 
@@ -83,25 +85,42 @@ class Comparison:
                 "signatures": self.table.signatures,
             }
             return json.dumps(whole, indent=1) + "\n"
-        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        said = self._said()
+        tests = self._tests()
+        if format == "latex":
+            body = "\n".join(f"% {line}" for line in [self._legend(), *said])
+            return f"{paper_table(self.table, self._letters)}\n{body}\n\n{grid(tests, format)}\n"
+        letter = _letters(self.systems)
         cells = [["metric", *(f"{letter[s]} {s}" for s in self.systems)]]
         for column in self.table.values:
             row = [column]
             for system in self.systems:
-                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                above = self._letters(column, system)
                 value = f"{self.table.corpora[system][column]:.4f}"
-                if format == "latex":
-                    row.append(f"${value}^{{{beaten}}}$" if beaten else f"${value}$")
-                elif format == "markdown":
-                    row.append(f"{value}<sup>{beaten}</sup>" if beaten else value)
+                if format == "markdown":
+                    row.append(f"{value}<sup>{above}</sup>" if above else value)
                 else:
-                    row.append(f"{value}{beaten and '^' + beaten}")
+                    row.append(f"{value}{above and '^' + above}")
             cells.append(row)
-        head = "metric;pair;difference;95 % interval;p boot;p swap;p corrected"
-        tests = [head.split(";")]
+        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
+        mark = {"text": "", "markdown": "- "}[format]
+        remarks = "\n".join(mark + line for line in said)
+        values = blocks(cells, WIDE) if format == "text" else [cells]
+        parts = [grid(block, format) for block in values]
+        return "\n\n".join([*parts, grid(tests, format), remarks]) + "\n"
+
+    def _letters(self, column: str, system: str) -> str:
+        """Return the letters of the systems that a system beats."""
+        letter = _letters(self.systems)
+        return "".join(sorted(letter[s] for s in self.beats(column, system)))
+
+    def _legend(self) -> str:
+        return ", ".join(f"{letter} = {s}" for s, letter in _letters(self.systems).items())
+
+    def _tests(self) -> list[list[str]]:
+        """Return every test that was corrected for, one row each."""
+        tests = [["metric", "pair", "difference", "95 % interval", "p boot", "p swap", "p corr."]]
         for d in self.differences:
-            if d.a != self.systems[0]:
-                continue
             tests.append(
                 [
                     d.column,
@@ -113,31 +132,35 @@ class Comparison:
                     f"{d.corrected:.4f}{'*' if d.significant else ''}",
                 ]
             )
-        mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
-        said = [
+        return tests
+
+    def _said(self) -> list[str]:
+        count = len(self.differences)
+        pairs = len(self.systems) * (len(self.systems) - 1) // 2
+        return [
+            f"{count} tests ({len(self.table.values)} columns x {pairs} pairs of systems), all "
+            f"shown; p corr. is p swap after {self.correction} correction for these {count}"
+            if self.correction != "none"
+            else f"{count} tests, all shown, not corrected for their number",
             f"baseline: {self.systems[0]}; a superscript letter = significantly better than that "
-            f"system (p < {self.level:g} after {self.correction} correction for "
-            f"{len(self.differences)} comparisons)",
-            f"p swap: paired approximate randomisation, p boot: paired bootstrap; {self.trials} "
-            f"trials each, by image, seed {self.seed}; p corrected is of p swap",
+            f"system (p < {self.level:g})",
+            f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials} "
+            f"trials each, by image, seed {self.seed}",
         ]
-        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
-        remarks = "\n".join(mark + line for line in said)
-        return f"{grid(cells, format)}\n\n{grid(tests, format)}\n\n{remarks}\n"
 
     def __str__(self) -> str:
         return self.render()
 
     def _repr_html_(self) -> str:
         """Show values with superscripts in a notebook; the differences are on hover."""
-        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        letter = _letters(self.systems)
         head = "".join(f"<th>{letter[s]} {escape(s)}</th>" for s in self.systems)
         told = {(d.column, d.b): d for d in self.differences if d.a == self.systems[0]}
         rows = []
         for column in self.table.values:
             cells = ""
             for system in self.systems:
-                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                beaten = self._letters(column, system)
                 value = f"{self.table.corpora[system][column]:.4f}"
                 gap = told.get((column, system))
                 title = "" if gap is None else f"{gap.difference:+.4f}, p {gap.corrected:.4f}"
@@ -153,6 +176,12 @@ class Comparison:
             f"<Comparison of {', '.join(self.systems)}: {real} of {len(self.differences)} "
             f"differences are significant>"
         )
+
+
+def _letters(systems: tuple[str, ...]) -> dict[str, str]:
+    """Return a letter for each system: a to z, then aa, ab, ..."""
+    names = [*ascii_lowercase, *(x + y for x in ascii_lowercase for y in ascii_lowercase)]
+    return dict(zip(systems, names, strict=False))
 
 
 def compare(

@@ -107,7 +107,7 @@ class WordDetector:
                 f"{self.name}: region features of length {wide} are expected ({self.features}), "
                 f"not {regions.dim}: make them with `captious regions`"
             )
-        logits = self.network.logits(np.asarray(regions.features, np.float64))
+        logits = self.network.logits(regions.features.astype(np.float64))
         likely = noisy_or(logits)
         whole = (0.0, 0.0, float(regions.width or 1), float(regions.height or 1))
         found: list[Detection] = []

@@ -54,6 +54,17 @@ class Source:
         """Say where a row stands, for an error message."""
         return f"{self.path}: {self.unit} {row + self.first}"
 
+    def part(self, start: int, stop: int) -> Source:
+        """Return some rows."""
+        held = {
+            what: column[start:stop]
+            for what in NAMES
+            if (column := getattr(self, what)) is not None
+        }
+        return Source(
+            self.path, self.unit, **held, first=self.first + start, parallel=self.parallel
+        )
+
 
 def read(path: Path) -> Source:
     """Read a file of any known shape.
@@ -65,7 +76,7 @@ def read(path: Path) -> Source:
     if kind == "parquet":
         return _parquet(path)
     if kind in ("csv", "tsv"):
-        return _csv(path, "\t" if kind == "tsv" else ",")
+        return _csv(path, "\t" if kind == "tsv" else None)
     if kind in ("jsonl", "ndjson"):
         return _jsonl(path)
     if kind == "txt":
@@ -236,9 +247,27 @@ def _jsonl(path: Path) -> Source:
     return _records(rows, str(path), "line")
 
 
-def _csv(path: Path, delimiter: str) -> Source:
+_DELIMITERS = ",;\t|"
+
+
+def _delimiter(text: str) -> str:
+    r"""Return the delimiter whose cells of the header name a known column; a comma if none does.
+
+    Example:
+        >>> _delimiter("id;caption\n1;a dog, running\n")
+        ';'
+    """
+    known = {name for names in NAMES.values() for name in names}
+    header = text.split("\n", 1)[0].strip()
+    cells = {d: [c.strip().strip('"') for c in header.split(d)] for d in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda d: (len(known & {*cells[d]}), len(cells[d]), d == ","))
+
+
+def _csv(path: Path, delimiter: str | None) -> Source:
     csv.field_size_limit(1 << 27)
-    reader = csv.reader(io.StringIO(files.read_text(path), newline=""), delimiter=delimiter)
+    text = files.read_text(path)
+    delimiter = delimiter or _delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         header = [h.strip() for h in next(reader)]
         rows = [r for r in reader if r]
@@ -287,14 +316,18 @@ def _parquet(path: Path) -> Source:
     known = [n for n in table.column_names if n in names or _NUMBERED.fullmatch(n)]
     if len(set(known)) < len(known):
         raise InputError(f"{path}: two columns have the same name")
-    columns = to_lists(table.select(known), path)
-    out = Source(str(path), "row")
+    return of_columns(to_lists(table.select(known), path), str(path))
+
+
+def of_columns(columns: dict[str, list[Any]], path: str) -> Source:
+    """Return columns by what they hold, whatever they are called."""
+    out = Source(path, "row")
     for what, listed in NAMES.items():
         name = next((n for n in listed if n in columns), None)
         if name is not None:
             setattr(out, what, columns[name])
     _numbered(out, {n: c for n, c in columns.items() if _NUMBERED.fullmatch(n)})
-    return _finished(out, table.column_names)
+    return _finished(out, list(columns))
 
 
 def _text(path: Path) -> Source:

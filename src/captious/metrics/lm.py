@@ -99,16 +99,16 @@ class Lm(Metric):
         """Give the probability of every word."""
         model = lm.load(self.model)
         words = tokenizers.get(model.tokenizer)(sample.caption)
-        found = np.exp(model.token_scores(words))
+        probabilities = np.exp(model.token_scores(words))
         score, slor, stumbles = (float(v) for v in model.fluency([words])[0])
         shares = (
-            np.full(len(found), np.nan)
+            np.full(len(probabilities), np.nan)
             if model.frequency is None
             else np.exp(model.frequency[model.encode(words)[1:]])
         )
         rows = [
             {"word": w, "probability": float(p), "frequency": float(f), "known": w in model.number}
-            for w, p, f in zip([*words, "</s>"], found, shares, strict=True)
+            for w, p, f in zip([*words, "</s>"], probabilities, shares, strict=True)
         ]
         lines = [
             f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}, stumbles {stumbles:.4f}"

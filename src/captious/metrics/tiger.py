@@ -124,15 +124,15 @@ class Tiger(Metric):
         captions, references = samples.captions(), samples.references()
         images = list(by_image)
         for begin in range(0, len(images), IMAGES_AT_ONCE):
-            some = images[begin : begin + IMAGES_AT_ONCE]
+            batch = images[begin : begin + IMAGES_AT_ONCE]
             texts = dict.fromkeys(
                 text
-                for image in some
+                for image in batch
                 for row in by_image[image]
                 for text in (captions[row], *references[row])
             )
             words = dict(zip(texts, model.words(list(texts)), strict=True))
-            for image in some:
+            for image in batch:
                 mine = by_image[image]
                 rows[mine] = self._image(
                     model,
@@ -199,17 +199,17 @@ class Tiger(Metric):
         """Columns of all captions of one image."""
         from captious.models.grounding import grounding_vectors, stack
 
-        texts = list(dict.fromkeys([*captions, *(r for some in references for r in some)]))
+        texts = list(dict.fromkeys([*captions, *(r for refs in references for r in refs)]))
         place = {text: number for number, text in enumerate(texts)}
         block, lengths = stack([words[text] for text in texts])
         vectors = model.regions(regions)
         hard = self.profile == "paper"
-        found = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
-        ground = found.numpy().astype(np.float64)
+        grounded = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
+        ground = grounded.numpy().astype(np.float64)
         similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
         candidate = ground[[place[text] for text in captions]]
         reference = np.stack(
-            [ground[[place[text] for text in some]].mean(axis=0) for some in references]
+            [ground[[place[text] for text in refs]].mean(axis=0) for refs in references]
         )
         own = similar[[place[text] for text in captions]]
         return np.column_stack([self.compare(reference, candidate), own])

@@ -24,6 +24,7 @@ MODULES = (
     "polaris",
     "cxc",
     "foil",
+    "nocaps_foil",
 )
 
 
