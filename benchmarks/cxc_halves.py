@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--regions", type=Path, required=True)
     parser.add_argument("--half", choices=("A", "B"), default="A")
     parser.add_argument("--metrics", nargs="+", default=["fit", "scan", "tiger"])
+    parser.add_argument("--objects", type=Path, nargs="+", default=[], help="labels for vifidel")
     parser.add_argument("--together", nargs="+", default=[], metavar="COLUMN")
     args = parser.parse_args()
     samples, people, absent = read(args.ratings, args.captions, args.regions, args.half)
@@ -67,7 +68,7 @@ def main() -> None:
     for name in args.metrics:
         metric = registry.create(name)
         began = time.perf_counter()
-        seen = evidence.given(samples, regions=args.regions)
+        seen = evidence.given(samples, args.objects, args.regions)
         scores = metric.scores(metric.stats(seen, metric.prepare(seen)).rows)
         sys.stderr.write(f"{name}: {time.perf_counter() - began:.1f} s\n")
         for place, column in enumerate(metric.columns):

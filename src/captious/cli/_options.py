@@ -156,6 +156,26 @@ def workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
 
 
+def columns(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where captions stand, for scores that are computed."""
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="WHAT=NAME",
+        help="which column holds the caption, the references, the image: caption=text image=path",
+    )
+    parser.add_argument("--df", default="coco-val", help="document frequencies (default: coco-val)")
+
+
+def columns_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the columns that were named."""
+    wrong = [text for text in args.columns if "=" not in text]
+    if wrong:
+        raise UsageError(f"--columns takes WHAT=NAME, not {wrong[0]!r}")
+    return dict(text.split("=", 1) for text in args.columns)
+
+
 def executor(args: argparse.Namespace) -> Executor:
     """Return who does the work."""
     return executors.named(args.engine, args.workers)

@@ -69,6 +69,9 @@ class Tiger(Metric):
         vocabulary: vocabulary json of an original SCAN checkpoint.
         tau: steepness of WDS.
         smooth: lambda, sharpness of a region's attention to words; None = the model's own (9).
+        norm: weight of the length term of WDS; 1 = the paper. The divergence varies a ninetieth as
+            much as the length term does with our model, so that WDS is a length alone; 0.1 lets
+            both speak (with ``tau=12``; ours, not the paper's).
         clip: whether negative grounding weights count as zero (ours, not the paper's).
     """
 
@@ -78,6 +81,7 @@ class Tiger(Metric):
     tau: float = 1.5
     clip: bool = False
     smooth: float | None = None
+    norm: float = 1.0
 
     name: ClassVar[str] = "tiger"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
@@ -96,6 +100,8 @@ class Tiger(Metric):
             raise UsageError(f"tiger: profile is 'paper' or 'release', not {self.profile!r}")
         if self.smooth is not None and not self.smooth > 0:
             raise UsageError(f"tiger: smooth (lambda) must be above 0, not {self.smooth:g}")
+        if not self.norm >= 0:
+            raise UsageError(f"tiger: norm must be 0 or more, not {self.norm:g}")
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -165,10 +171,13 @@ class Tiger(Metric):
     def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
         """Return the signature; lambda stands in it once, as the value that was used.
 
+        The weight of the length term stands in it where it is not the paper's.
+
         Models that were trained on the values of this metric know it by this text.
         """
         parts = super().signature(refs, context, evidence).split("|")
-        return "|".join(part for part in parts if not part.startswith("smooth:"))
+        unsaid = ("smooth:", "norm:") if self.is_default("norm") else ("smooth:",)
+        return "|".join(part for part in parts if not part.startswith(unsaid))
 
     def compare(self, reference: Floats, candidate: Floats) -> Floats:
         """TIGEr, RRS, WDS of grounding vectors ``[m, n]``."""
@@ -176,7 +185,7 @@ class Tiger(Metric):
             reference, candidate = np.maximum(reference, 0), np.maximum(candidate, 0)
         rrs = region_rank_similarity(reference, candidate, scaled=self.profile == "release")
         divergence, length = weight_distribution_parts(reference, candidate)
-        wds = sigmoid(-self.tau * (divergence + length))
+        wds = sigmoid(-self.tau * (divergence + self.norm * length))
         return np.column_stack([(rrs + wds) / 2, rrs, wds])
 
     def _image(

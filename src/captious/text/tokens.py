@@ -82,3 +82,14 @@ def _build(pool: TextPool, tokenizer: str) -> TokenTable:
     np.cumsum(lengths, out=offsets[1:])
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int32)
     return TokenTable(list(ids), joined, offsets)
+
+
+def is_word(token: str) -> bool:
+    """Tell words and word pieces from punctuation and from the marks of a model.
+
+    Example:
+        >>> [is_word(token) for token in ("dog", "##by", ".", "<end>", "[SEP]")]
+        [True, True, False, False, False]
+    """
+    marked = token[:1] in "<[" and token[-1:] in ">]"
+    return not marked and any(map(str.isalnum, token))

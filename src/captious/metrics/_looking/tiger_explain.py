@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError
+from captious.text.tokens import is_word
 from captious.types import Explanation, Floats, RegionAttention, Sample
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _telling(reference: Floats, candidate: Floats) -> list[int]:
 
 
 def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
-    spoken = [k for k, word in enumerate(words) if any(map(str.isalnum, word))]
+    spoken = [k for k, word in enumerate(words) if is_word(word)]
     order = sorted(spoken, key=lambda k: -weights[k])[:count]
     return [[words[number], round(float(weights[number]), 3)] for number in order]
 

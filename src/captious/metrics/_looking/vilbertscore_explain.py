@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.metrics.base import Explanation
+from captious.text.tokens import is_word
 from captious.types import CaptionSet, Floats, MatchMatrix, Part, RegionAttention, Sample
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
         return ()
     rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
     moved = cosine.max(0) - blind.max(0)
-    most = sorted(np.argsort(-np.abs(moved), kind="stable")[:_WORDS].tolist())
+    spoken = [k for k, piece in enumerate(columns) if is_word(piece)]
+    most = sorted(sorted(spoken, key=lambda k: -abs(moved[k]))[:_WORDS])
     change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
     seen, unseen = (tuple(map(tuple, matrix.tolist())) for matrix in (cosine, blind))
     parts: list[Part] = [
