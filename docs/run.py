@@ -17,6 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+"""The code of this tree is what its pages are about."""
+
 BLOCK = re.compile(
     r"```(sh|python)\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL
 )
@@ -33,7 +36,12 @@ def run(language: str, code: str, folder: Path) -> str:
         command = ["bash", "-c", code]
     else:
         command = [sys.executable, "-c", code]
-    environment = os.environ | {"COLUMNS": "80", "MPLBACKEND": "agg"}
+    places = [str(SOURCE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = os.environ | {
+        "COLUMNS": "80",
+        "MPLBACKEND": "agg",
+        "PYTHONPATH": os.pathsep.join(filter(None, places)),
+    }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"this block failed:\n{code}\n{done.stdout}{done.stderr}")
