@@ -64,12 +64,15 @@ fuzz: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	$(ENV) $(BIN)/python benchmarks/chaos.py
 
+# Worked examples, pages of metrics and papers, the output below the commands of the tutorials.
 docs: $(VENV)/.installed
+	$(ENV) $(BIN)/python docs/examples.py
 	$(BIN)/python docs/generate.py
+	$(ENV) $(BIN)/python docs/run.py docs/index.md docs/tutorials/*.md
 
 # The documentation as a web site in site/; a broken link is an error.
 site: $(VENV)/.installed
-	$(BIN)/python -m mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
 
 screenshots: demo browser
 	$(BIN)/python docs/screenshots.py demo-out/report.html

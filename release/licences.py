@@ -14,7 +14,7 @@ from pathlib import Path
 from captious import assets
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("meteor", "spice", "vectors", "neural", "vision", "regions", "report")
+EXTRAS = ("meteor", "spice", "vectors", "neural", "vision", "regions", "report", "serve")
 
 
 def name_of(requirement: str) -> str:
@@ -63,7 +63,8 @@ def licence(name: str) -> str | None:
     text = (facts.get("License-Expression") or "").strip()
     text = text or ", ".join(c for c in classes if c != "OSI Approved")
     text = text or (facts.get("License") or "").strip().split("\n")[0]
-    return re.sub(r"\s+", " ", text)[:60] or "none stated"
+    text = re.sub(r"\s+", " ", text)[:60]
+    return "none stated" if text in ("", "UNKNOWN") else text
 
 
 def page() -> str:
@@ -72,8 +73,8 @@ def page() -> str:
         "",
         "<!-- made by release/licences.py -->",
         "",
-        "captious itself is under Apache-2.0. What it stands on keeps its own licence. For packages",
-        "this is what their metadata say.",
+        "captious itself is under Apache-2.0. What it stands on keeps its own licence.",
+        "For packages this is what their metadata say.",
         "",
         "## Packages",
         "",
@@ -92,7 +93,7 @@ def page() -> str:
         "",
         "## Photographs of the demo",
         "",
-        "See [src/captious/demo/LICENCES.md](src/captious/demo/LICENCES.md).",
+        "`src/captious/demo/LICENCES.md` names the author and the licence of each.",
         "",
     ]
     return "\n".join(lines)

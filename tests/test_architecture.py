@@ -26,7 +26,7 @@ FLOORS = [
     {"registry", "io"},
     {"engine"},
     {"api", "batch"},
-    {"learned", "judgements"},
+    {"learned", "judgements", "curate"},
     {"meta", "report"},
     {"papers", "training", "serve", "compat"},
     {"cli"},

@@ -29,7 +29,7 @@ def test_the_table_covers_the_classes():
     for name in table.classes:
         synonyms = {phrase for phrase, meant in table.phrases.items() if meant == name}
         assert table.of_label(name) == name
-        assert len(synonyms) > 2, name
+        assert len(synonyms) >= 2, name
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_table_of_ones_own(tmp_path):
     path.write_text("tiger, cat\nlion, cat\n")
     with pytest.raises(InputError, match="stands for"):
         values(metric, given)
-    path.write_text("\n")
+    path.write_text("- cat\n")
     with pytest.raises(InputError, match="names no class"):
         values(metric, given)
     with pytest.raises(UsageError, match="no file"):

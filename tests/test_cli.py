@@ -226,9 +226,9 @@ def test_groups(capsys, files):
     registry._say_once.cache_clear()
     code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "papers", "--no-intervals")
     assert code == 0
-    assert "left out of papers: vifidel need object labels" in err
+    assert "left out of papers: vifidel needs object labels" in err
     code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "vifidel")
-    assert code == 3
+    assert code == 3  # an input is missing, not a package
     assert "vifidel needs object labels" in err
 
 
@@ -406,7 +406,7 @@ def test_compare_prints_every_test_that_it_corrects_for(capsys, files, tmp_path)
     paths = (files[0], files[2], third)
     code, out, _ = run(capsys, "compare", *paths, "-r", files[1], "-m", "rouge_l", "bleu_1")
     assert code == 0
-    assert "6 tests (2 columns x 3 pairs of systems), all shown" in out
+    assert "tests: 6 (2 x 3: columns x pairs of systems), all shown" in out
     assert out.count("third - worse") == 2
     code, out, _ = run(capsys, "compare", *paths, "-r", files[1], "-m", "rouge_l", "-f", "latex")
     assert "\\mathbf" in out.split("\\end{tabular}")[0]

@@ -11,6 +11,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+import judge_stub
 import tiny_models
 from captious import registry, settings
 from captious.engine import evidence
@@ -79,6 +80,8 @@ def photographs() -> dict[str, str]:
 
 def stand_in(name: str, folders: pytest.TempPathFactory) -> Metric | None:
     """A metric whose weights are on a hub only, with a small random model in their place."""
+    if name == "judge":
+        return registry.load(name)(endpoint=judge_stub.running(), model="stub")
     if name not in ("clipscore", "ref_clipscore", "pac_s", "ref_pac_s"):
         return None
     base = folders.getbasetemp() / "stand-in"

@@ -236,7 +236,7 @@ def test_missing_features_are_named():
     [
         ("bleu", "which of its columns"),
         ("blue_1", "Did you mean"),
-        ("rouge_l,rouge_l", "stands twice"),
+        ("rouge_l,rouge_l", "given twice"),
         ("eval_ms", "cannot be an input of a composite"),
     ],
 )

@@ -21,8 +21,6 @@ import pytest
 import captious
 from captious import demo
 from captious.errors import CaptiousError, InputError, UsageError
-
-pytest.importorskip("fastapi")
 from captious.serve.batching import Batcher, Batchers, Call
 from captious.serve.limits import Busy, Limits, check_metrics
 
@@ -36,8 +34,11 @@ def started(*options: str, env: dict | None = None) -> tuple[subprocess.Popen, s
         [sys.executable, "-m", "captious", "serve", "--port", "0", *options],
         stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})},
     )  # fmt: skip
-    line = server.stderr.readline()
-    assert "listening on" in line, line + server.stderr.read()
+    for line in server.stderr:  # remarks may come first
+        if "listening on" in line:
+            break
+    else:
+        raise AssertionError(f"the service ended with {server.wait()}")
     return server, line.split("listening on ")[1].split()[0]
 
 

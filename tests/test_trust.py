@@ -342,7 +342,7 @@ def test_an_output_that_cannot_be_written_leaves_the_old_one(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--seed", "-1"], "--seed takes a whole number from 0 on"),
+        (["--seed", "-1"], "--seed must be 0 or a positive whole number"),
         (["--threads", "0"], "threads are at least one"),
         (["--device", "bogus", "-m", "bert_tbr"], "the device 'bogus' is not available"),
         (["-o", "/dev/null/x.json"], "x.json"),

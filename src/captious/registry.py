@@ -198,7 +198,10 @@ def _runnable(
         elif not problems:
             out[member] = columns
     said = missing_lines(missing)
-    said += [f"{', '.join(lacking)} need {need}" for need, lacking in without.items()]
+    said += [
+        f"{', '.join(lacking)} {'needs' if len(lacking) == 1 else 'need'} {need}"
+        for need, lacking in without.items()
+    ]
     if not out:
         raise CaptiousError(f"no metric of {name} can run:\n" + "\n".join(f"  - {s}" for s in said))
     for line in said:

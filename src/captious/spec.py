@@ -59,7 +59,7 @@ def parse(text: str) -> MetricSpec:
     names = [k for k, _ in parameters]
     for key in names:
         if names.count(key) > 1:
-            raise UsageError(f"the parameter {key!r} stands twice in {text.strip()!r}")
+            raise UsageError(f"the parameter {key!r} is given twice in {text.strip()!r}")
     return MetricSpec(name, tuple(parameters))
 
 

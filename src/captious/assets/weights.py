@@ -27,7 +27,7 @@ def present() -> dict[str, str]:
     return {
         p.relative_to(FOLDER).as_posix(): digest(p)
         for p in paths
-        if p.suffix not in (".py", ".pyc") and not p.name.startswith(".")
+        if p.suffix not in (".py", ".pyc", ".md") and not p.name.startswith(".")
     }
 
 

@@ -135,9 +135,9 @@ def running(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say how to run."""
     group = parser.add_argument_group("running")
     group.add_argument("--device", help="auto, cpu, cuda, mps (default: auto)")
-    group.add_argument("--threads", type=int, help="upper bound of worker threads")
+    group.add_argument("--threads", type=int, help="use at most this many threads")
     group.add_argument("--cache", type=Path, help="folder for converted tables and embeddings")
-    group.add_argument("--seed", type=int, help="seed of every random draw (default: 12345)")
+    group.add_argument("--seed", type=int, help="random seed (default: 12345)")
     group.add_argument(
         "--download", action="store_true", help="allow fetching missing weights and tables"
     )
@@ -154,6 +154,26 @@ def workers(parser: argparse.ArgumentParser) -> None:
         help="who does the work: this process, several, or a Ray cluster (default: local)",
     )
     group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
+
+
+def columns(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where captions stand, for scores that are computed."""
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="WHAT=NAME",
+        help="which column holds the caption, the references, the image: caption=text image=path",
+    )
+    parser.add_argument("--df", default="coco-val", help="document frequencies (default: coco-val)")
+
+
+def columns_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the columns that were named."""
+    wrong = [text for text in args.columns if "=" not in text]
+    if wrong:
+        raise UsageError(f"--columns takes WHAT=NAME, not {wrong[0]!r}")
+    return dict(text.split("=", 1) for text in args.columns)
 
 
 def executor(args: argparse.Namespace) -> Executor:
@@ -212,7 +232,7 @@ def seed(args: argparse.Namespace) -> int:
         UsageError: it is negative.
     """
     if args.seed is not None and args.seed < 0:
-        raise UsageError(f"--seed takes a whole number from 0 on, not {args.seed}")
+        raise UsageError(f"--seed must be 0 or a positive whole number, not {args.seed}")
     return SEED if args.seed is None else int(args.seed)
 
 

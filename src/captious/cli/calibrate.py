@@ -17,7 +17,7 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "calibrate",
         description="Score random pairs of sentences at every layer of an encoder. The mean recall "
-        "is the rule for bert_tbr's threshold, P, R and F are baselines for bertscore.",
+        "is the usual threshold of bert_tbr; P, R and F are baselines for bertscore.",
     )
     parser.add_argument("model", help="minilm, mpnet, a folder, or a hub name")
     parser.add_argument(
@@ -26,7 +26,7 @@ def add_parser(subs: Any) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="sentences like those to be judged: references in any format, or text lines",
+        help="sentences like those you will score: references in any format, or text lines",
     )
     parser.add_argument("--pairs", type=int, default=5000, help="random pairs (default: 5000)")
     parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from captious.models.encoder_defaults import defaults
 
     if args.pairs < 100:
-        raise UsageError(f"--pairs {args.pairs}: fewer than 100 pairs say nothing")
+        raise UsageError(f"--pairs {args.pairs}: at least 100 pairs are needed")
     texts = _texts(args.texts)
     with _options.active(args):
         encoder = text_encoder.load(args.model, args.dtype)

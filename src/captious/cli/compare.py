@@ -8,7 +8,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.cli.score import add_scoring
-from captious.engine.compare import Comparison, compare
+from captious.engine.compare import Comparison, compare, default_trials
 from captious.engine.job import score
 from captious.engine.table import ScoreTable, join
 from captious.errors import UsageError, did_you_mean
@@ -32,7 +32,11 @@ def add_parser(subs: Any) -> None:
     )
     _options.output(parser)
     parser.add_argument(
-        "--trials", type=int, default=1000, help="bootstrap draws and random swaps (default: 1000)"
+        "--trials",
+        type=int,
+        default=None,
+        metavar="N",
+        help="bootstrap draws and random swaps (default: 100 per comparison, 1,000 to 10,000)",
     )
     parser.add_argument("--level", type=float, default=0.05, help="significance level")
     parser.add_argument(
@@ -53,12 +57,14 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score, test, write."""
-    if args.trials < 1:
+    if args.trials is not None and args.trials < 1:
         raise UsageError("--trials must be at least 1")
     with _options.active(args):
         table = _table(args)
-        gate = _gate(args, table)
-        result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
+        images = len(set(table.images.tolist()))
+        trials = args.trials or default_trials(len(table.corpora), len(table.values), images)
+        gate = _gate(args, table, trials)
+        result = compare(table, trials=trials, level=args.level, correction=args.correction)
     _options.write(args, result.render(args.format))
     worse = _worse(result, gate)
     for line in worse:
@@ -66,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if worse else 0
 
 
-def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
+def _gate(args: argparse.Namespace, table: ScoreTable, trials: int) -> list[str]:
     """Return the columns that must not get worse.
 
     Raises:
@@ -82,9 +88,9 @@ def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
     systems = len(table.corpora)
     tests = systems * (systems - 1) // 2 * len(table.values) if args.correction != "none" else 1
     # p is at least 1 / (trials + 1), and the correction multiplies it: such a gate never closes.
-    if named and tests / (args.trials + 1) >= args.level:
+    if named and tests / (trials + 1) >= args.level:
         raise UsageError(
-            f"--fail-if-worse: with {args.trials:,} trials and {tests:,} comparisons no difference "
+            f"--fail-if-worse: with {trials:,} trials and {tests:,} comparisons no difference "
             f"can be significant. Use --trials {int(2 * tests / args.level):,}".replace(",", "")
             + " or name fewer metrics"
         )
@@ -110,7 +116,10 @@ def _table(args: argparse.Namespace) -> ScoreTable:
         return score(_options.job(args, args.metrics, resamples=resamples), say=_options.say(args))
     if len(stored) < len(args.captions):
         other = next(path for path in args.captions if path not in stored)
-        raise UsageError(f"{other} is not a stored table, {stored[0]} is: name one kind of file")
+        raise UsageError(
+            f"{other} is not a stored table, {stored[0]} is: give stored tables "
+            "only, or caption files only"
+        )
     return join([ScoreTable.load(path) for path in stored], args.names or _stems(stored))
 
 

@@ -26,7 +26,9 @@ def add_parser(subs: Any) -> None:
         metavar="FOLDER",
         help="folder of the judgement sets (default: $CAPTIOUS_DATA)",
     )
-    parser.add_argument("--check", action="store_true", help="read and join what is here")
+    parser.add_argument(
+        "--check", action="store_true", help="read what is here and check that it fits together"
+    )
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     _options.output(parser)
     parser.set_defaults(run=run)

@@ -66,7 +66,11 @@ def add_parser(subs: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--metrics", "-m", nargs="+", default=None, metavar="METRIC",
-        help="only these metrics (default: eight that tell most; 'all' for all that can run)",
+        help="only these metrics (default: the eight most informative; 'all' for all that can run)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--files", type=Path, metavar="FOLDER",
+        help="score nothing; copy captions, references and photographs there, to try things out",
     )  # fmt: skip
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
     _options.running(parser)
@@ -75,6 +79,13 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Choose, look at the photographs, score, print, write."""
+    if args.files is not None:
+        demo.copy_files(args.files)
+        if not args.quiet:
+            _options.remark(
+                f"wrote good.json, vague.json, wrong.json, refs.json and photos/ to {args.files}"
+            )
+        return 0
     with _options.active(args):
         choice = choose(args.metrics)
         for line in missing_lines(choice.skipped):

@@ -34,7 +34,7 @@ def add_parser(subs: Any) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="least confidence that counts (default: 0.3, words-coco 0.2)",
+        help="lowest confidence to keep (default: 0.3, words-coco 0.2)",
     )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"

@@ -35,7 +35,7 @@ def add_parser(subs: Any) -> None:
 def run_build(args: argparse.Namespace) -> int:
     """Count and save."""
     if args.output.suffix != ".npz":
-        raise InputError(f"{args.output}: the table is written as .npz; give it that ending")
+        raise InputError(f"{args.output}: the table is written as .npz; name it FILE.npz")
     problems: list[str] = []
     with _options.active(args):
         refs = References(args.refs, problems)

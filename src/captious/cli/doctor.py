@@ -50,11 +50,18 @@ def _short(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
     """Say it on one screen: what is ready, what to install for the rest."""
     ready = [name for name, problems in lacking.items() if not problems]
     lines = [f"{len(ready)} of {len(lacking)} metrics are ready:", *_wrapped(ready)]
-    missing = errors.missing_lines(p for problems in lacking.values() for p in problems)
-    if missing:
+    by_extra = [p for problems in lacking.values() for p in problems if getattr(p, "extra", "")]
+    others = [
+        name
+        for name, problems in lacking.items()
+        if any(not getattr(problem, "extra", "") for problem in problems)
+    ]
+    if by_extra:
         lines += ["", "To get the others:"]
-        for line in missing:
+        for line in errors.missing_lines(by_extra):
             lines += textwrap.wrap(line, 78, initial_indent="  ", subsequent_indent="      ")
+    if others:
+        lines += ["", "Lacking weights or files that pip does not bring:", *_wrapped(others)]
     here = [name for name in assets.known() if assets.available(name)]
     absent = [name for name in assets.known() if name not in here]
     lines += ["", f"{len(here)} of {len(assets.known())} tables and models are here"]

@@ -40,7 +40,7 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
-    parser.add_argument("--system", help="its system, where the file holds several")
+    parser.add_argument("--system", help="its system, if the file holds several")
     parser.add_argument(
         "--caption",
         "-c",

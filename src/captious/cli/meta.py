@@ -17,8 +17,8 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "meta",
         description="Score judged captions and measure the agreement with people under a named "
-        "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. A "
-        "function of your own goes through the same harness: captious meta my_metric.py:score",
+        "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. "
+        "Your own function works too: captious meta my_metric.py:score",
     )
     parser.add_argument(
         "metrics",
@@ -148,7 +148,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-store",
         action="store_true",
-        help="compute all scores anew, keep none in the cache folder",
+        help="compute all scores again and keep none in the cache folder",
     )
 
 

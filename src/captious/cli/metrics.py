@@ -17,7 +17,7 @@ from captious.names import MEANING
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser("metrics", description="List the metrics and what each needs.")
-    parser.add_argument("name", nargs="?", help="tell everything about this one")
+    parser.add_argument("name", nargs="?", help="show everything about this metric")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     _options.output(parser)
     parser.set_defaults(run=run)

@@ -114,7 +114,7 @@ def _long(places: Sequence[Any]) -> bool:
 def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     """Score batch by batch; the table on stdout is the summary."""
     if args.report is not None:
-        raise UsageError("a report needs all captions at hand: make it of a part of them")
+        raise UsageError("a report needs all captions in memory: make one from a part of them")
     with _options.active(args):
         sink = None if args.output is None else sinks.sink_for(args.output, args.format)
         cache = default_cache() if sink is not None else None

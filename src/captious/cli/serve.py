@@ -17,10 +17,18 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "serve",
         help="answer over HTTP: scores, explanations, stored runs",
-        description="Answer requests over HTTP (POST /score, /explain; the description of all is "
-        "at /openapi.json). The service listens on this machine only unless --host says "
-        "otherwise; then callers need a token.",
+        description="Score captions in a browser, look at stored runs, and answer requests over "
+        "HTTP (POST /score, /explain; the description of all is at /openapi.json). The service "
+        "listens on this machine only unless --host says otherwise; then callers need a token.",
     )
+    parser.add_argument(
+        "scores", nargs="*", type=Path, metavar="SCORES",
+        help="stored tables (captious score ... -o scores.parquet) to look at",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER",
+        help="where runs are kept (default: captious in the user's data folder)",
+    )  # fmt: skip
     parser.add_argument("--api-only", action="store_true", help="no pages for browsers")
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument(
@@ -55,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
     from captious import spec as specs
     from captious.serve import running
     from captious.serve.app import create_app
+    from captious.serve.explorer import Explorer, routes
     from captious.serve.guard import LOOPBACK, Rules
     from captious.serve.service import Service
+    from captious.serve.store import Store
 
     token = running.token_for(args.host, args.token_file, os.environ.get("CAPTIOUS_TOKEN", ""))
     metrics = [str(s) for s in specs.parse_many(args.metrics)] if args.metrics else []
@@ -67,17 +77,28 @@ def run(args: argparse.Namespace) -> int:
         limits = service.limits
         if metrics:
             service.prepare(metrics)
+        store = Store(args.data or _data_folder())
+        explorer = Explorer(service, store)
+        for path in args.scores:
+            explorer.open_table(path)
         rules = Rules(hosts=hosts, token=token, body=limits.body, upload=limits.upload)
-        app = create_app(service, rules)
+        app = create_app(service, rules, routes(explorer, not args.api_only), explorer.close)
         sock = running.listening(args.host, args.port)
         address = f"http://{args.host}:{sock.getsockname()[1]}"
         if not args.quiet:
             _options.remark(f"listening on {address} (Ctrl-C stops)")
             if token and args.token_file is None and "CAPTIOUS_TOKEN" not in os.environ:
                 _options.remark(f"callers need the token {token}")
+                if not args.api_only:
+                    _options.remark(f"open {address}/?token={token}")
 
         def stopping() -> None:
             service.stopping = True
 
         running.run(app, sock, stopping, args.quiet)
     return 0
+
+
+def _data_folder() -> Path:
+    named = os.environ.get("XDG_DATA_HOME")
+    return (Path(named) if named else Path.home() / ".local" / "share") / "captious"

@@ -67,9 +67,11 @@ class ScoringJob:
         if self.systems is not None:
             object.__setattr__(self, "systems", tuple(self.systems))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise UsageError(f"a seed is a whole number from 0 on, not {self.seed!r}")
+            raise UsageError(f"a seed must be 0 or a positive whole number, not {self.seed!r}")
         if self.resamples < 0:
-            raise UsageError(f"resamples is a whole number from 0 on, not {self.resamples!r}")
+            raise UsageError(
+                f"resamples must be 0 or a positive whole number, not {self.resamples!r}"
+            )
 
     def check(self) -> list[Step]:
         """Refuse what can be refused before the first row is read; return the metrics to run.
@@ -98,7 +100,7 @@ class ScoringJob:
         """Read captions, references and the evidence that is named.
 
         Args:
-            say: called with remarks that are no errors (references that no caption uses).
+            say: called with remarks that are not errors (references that no caption uses).
         """
         label_files = paths_in(self.objects)
         samples = load(
@@ -163,7 +165,7 @@ def score(
         job: what to do.
         executor: who does the work; this process if None.
         cache: where statistics are kept; if None, in the default cache where the job says so.
-        say: called with remarks that are no errors.
+        say: called with remarks that are not errors.
     """
     job.check()
     samples = job.read(say)

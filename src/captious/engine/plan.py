@@ -25,7 +25,7 @@ Asked = str | Metric | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One metric to run, the columns that are wanted of it, and what they are called."""
+    """One metric to run, the columns that were asked for, and what they are called."""
 
     metric: Metric
     columns: tuple[Column, ...]
@@ -90,9 +90,8 @@ def steps_for(
     """
 
     def lacks(metric: Metric) -> str:
-        needs = sorted(metric.needs, key=lambda n: n.value)
-        absent = [n for n in needs if samples is not None and not _there(samples, n, False)]
-        return " and ".join(need.value for need in absent)
+        absent = metric.needs - _inputs(samples) if samples is not None else ()
+        return " and ".join(sorted(need.value for need in absent))
 
     items = [_adapted(metric) for metric in asked(metrics)]
     texts = [m for m in items if isinstance(m, str)]
@@ -113,6 +112,18 @@ def steps_for(
         taken.update(names)
         steps.append(Step(metric, columns, names, index))
     return steps
+
+
+def _inputs(samples: CaptionSet) -> frozenset[Need]:
+    """Return what the captions bring; in photographs, regions and objects can be found."""
+    found = {Need.REFERENCES} if has(samples, Need.REFERENCES).any() else set()
+    if has(samples, Need.IMAGE_OBJECTS).any():
+        found.add(Need.IMAGE_OBJECTS)
+    if samples.evidence.regions:
+        found.add(Need.IMAGE_REGIONS)
+    if evidence.photographs_of(samples):
+        found |= {Need.IMAGE_OBJECTS, Need.IMAGE_REGIONS, Need.IMAGE_PIXELS}
+    return frozenset(found)
 
 
 def asked(metrics: Asked | Iterable[Asked] | None) -> tuple[Asked, ...]:

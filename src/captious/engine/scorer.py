@@ -379,8 +379,8 @@ def scorer(
 
     Example:
         >>> judge = scorer("bleu", references=[["a dog runs"]])
-        >>> f"{judge(['a dog']).per_caption['bleu_1'][0]:.4f}"
-        '0.6065'
+        >>> judge(["a dog"])["bleu_1"].round(4).tolist()
+        [0.6065]
     """
     return Scorer(metrics, references, df, remember)
 

@@ -215,7 +215,7 @@ def stream(
         executor: who does the work; this process if None.
         cache: where statistics of costly metrics are kept.
         rows: about how many rows a batch has.
-        say: called with remarks that are no errors.
+        say: called with remarks that are not errors.
     """
     worker = executor or Local()
     steps = _checked(job)

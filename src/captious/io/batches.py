@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from captious.errors import InputError
 from captious.evidence.images import handed_over
 from captious.io import sources
-from captious.io.load import ImageFolder
+from captious.io.load import Album
 from captious.io.references import References, text_problem
 from captious.io.sources import NAMES, key
 from captious.reading import cause, is_address, parquet_batches, reading, streamed
@@ -133,7 +133,7 @@ class Reader:
         self.files = list(files)
         self.rows = max(1, rows)
         self._references = references
-        self._folder = None if images is None else ImageFolder(images)
+        self._folder = None if images is None else Album.of(images)
 
     def __iter__(self) -> Iterator[Batch]:
         many = len(self.files) > 1
@@ -354,7 +354,7 @@ def _lines(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
     first = True
     while line := file.readline(_LINE):
         if len(line) == _LINE:
-            raise InputError(f"{path}: a line of more than {_LINE >> 20} MiB is no caption")
+            raise InputError(f"{path}: a line is longer than {_LINE >> 20} MiB")
         if first:
             line, first = line.removeprefix(b"\xef\xbb\xbf"), False
         if blank or line.strip():

@@ -6,7 +6,8 @@ Everything that is wrong is collected and reported together, with file and row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def load(
         systems: a name per caption file; file names by default.
         objects: one list of labels per caption, or ``{image or id: labels}``.
         skip_unmatched: leave out captions without references or image file instead of refusing.
-        say: called with remarks that are no errors (references that no caption uses).
+        say: called with remarks that are not errors (references that no caption uses).
 
     Raises:
         InputError: with every problem that was found.
@@ -201,23 +202,37 @@ class _Rows:
         return texts
 
 
-class ImageFolder:
-    """The photographs of a folder, found by file name, with or without its ending, or by number."""
+@dataclass(frozen=True)
+class Album:
+    """Photographs by the name that captions call them; where they lie is somebody else's choice.
 
-    def __init__(self, folder: Path) -> None:
-        self.files = {p.name: p for p in folder.iterdir() if p.is_file()}
-        self._stems = {p.stem: p for p in self.files.values()}
-        self._by_number: ByNumber | None = None
+    They are found by file name, with or without its ending, or by number. With an album, nothing in
+    a caption file is read as a path: a name that the album does not hold stays a name.
+    """
+
+    files: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, folder: Path) -> Album:
+        """Return the photographs of a folder."""
+        return cls({p.name: p for p in folder.iterdir() if p.is_file()})
+
+    @cached_property
+    def _stems(self) -> dict[str, Path]:
+        return {Path(name).stem: path for name, path in self.files.items()}
+
+    @cached_property
+    def _by_number(self) -> ByNumber:
+        return ByNumber(self.files)
 
     def find(self, name: str) -> Path | None:
         """Return the file of an image, or None."""
         base = Path(name).name
         known = self.files.get(base) or self._stems.get(base) or self._stems.get(Path(base).stem)
-        if known is not None:
-            return known
-        if self._by_number is None:
-            self._by_number = ByNumber(self.files)
-        return self.files.get(self._by_number.get(base) or "")
+        return known or self.files.get(self._by_number.get(base) or "")
+
+    def __str__(self) -> str:
+        return "the photographs that were given"
 
 
 class _Images:
@@ -228,18 +243,20 @@ class _Images:
     def __init__(
         self, images: Any, part: Source, names: dict[str, str], problems: list[str]
     ) -> None:
-        self.part, self.problems, self.folder, self.listed = part, problems, None, None
+        self.part, self.problems, self.listed = part, problems, None
         self.path = images
+        self.album: Album | None = None
         self.unmatched: dict[int, str] = {}
         self.names = names | part.files_of
         self.photographs: dict[str, bytes] = {}
-        if isinstance(images, str | Path):
-            self.folder = Path(images)
-            if not self.folder.is_dir():
-                problems.append(f"{self.folder}: this is not a folder of images")
-                self.folder = None
+        if isinstance(images, Album):
+            self.album = images
+        elif isinstance(images, str | Path):
+            folder = Path(images)
+            if not folder.is_dir():
+                problems.append(f"{folder}: this is not a folder of images")
             else:
-                self.held = ImageFolder(self.folder)
+                self.album = Album.of(folder)
         elif isinstance(images, Mapping):
             self.listed = [
                 images.get(part.id[i] if part.id is not None else i) for i in range(len(part))
@@ -257,12 +274,14 @@ class _Images:
         given = part.image[row] if part.image is not None else None
         if given is not None and not isinstance(given, _NAMES):
             return self._name(given, f"{part.where(row)}: its image")
-        if self.folder is None:
+        if self.album is None:
             return None if given is None or given == "" else key(given)
         if given is None:
             given = part.id[row] if part.id is not None else row
         name = self.names.get(key(given), key(given))
-        file = self.held.find(name)
+        if isinstance(self.path, Album) and not self.path.files:
+            return None if part.image is None else f"image:{Path(name).name}"
+        file = self.album.find(name)
         if file is None:
             self.unmatched[row] = name
             return None
@@ -270,7 +289,7 @@ class _Images:
 
     def examples(self) -> str:
         """Return a few names of image files."""
-        return examples(sorted(self.held.files))
+        return examples(sorted(self.album.files)) if self.album is not None else ""
 
     def _name(self, picture: Any, where: str) -> str | None:
         """Return the name of a picture; one that is no file is kept as encoded bytes."""

@@ -52,7 +52,7 @@ def source_of(value: Any, what: str) -> Source:
     if value is None or (hasattr(value, "__len__") and len(value) == 0):
         raise InputError(f"{what}: nothing was given")
     if not isinstance(value, Iterable):
-        raise InputError(f"{what}: a list, a dictionary or a path is wanted, not {value!r}")
+        raise InputError(f"{what}: expected a list, a dictionary or a path, not {value!r}")
     return sources.of_json(value if isinstance(value, Mapping) else list(value), what)
 
 
@@ -83,7 +83,7 @@ def text_problem(value: Any) -> str | None:
             return 'is missing (null or NaN); write "" for an empty one'
         return f"is {type(value).__name__} ({repr(value)[:40]}), not text"
     if len(value) > MAX_CHARS:
-        return f"has {len(value):,} characters; more than {MAX_CHARS:,} is no caption"
+        return f"has {len(value):,} characters; at most {MAX_CHARS:,} are allowed"
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -39,14 +39,14 @@ def check_output(path: Path, format: str | None = None) -> str:
     """Return the format of an output file, refusing what could not be written.
 
     Raises:
-        UsageError: the ending says no format, or the place cannot be written to.
+        UsageError: the format cannot be told from the file name, or the place cannot be written to.
     """
     if path.is_dir():
         raise UsageError(f"{path}: this is a folder; name a file in it")
     kind = format or _SUFFIX.get(files.suffix(path), "")
     if kind not in FORMATS:
         raise UsageError(
-            f"{path}: captious cannot tell the format from this ending. Use one of "
+            f"{path}: cannot tell the format from the file name. Use one of "
             f"{', '.join('.' + s for s in _SUFFIX)}, or name the format."
         )
     parent = path.parent

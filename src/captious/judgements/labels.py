@@ -103,7 +103,7 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
     if DETECTOR in {s.name for s in sources}:
         if len(sources) > 1:
             raise InputError(
-                "the detector cannot be united with other sources on the way: run `captious "
+                "the detector cannot be combined with other label sources directly: run `captious "
                 "detect` first and name its file"
             )
         return _changed(judged, CaptionSet.without_labels)

@@ -240,7 +240,7 @@ def _all() -> dict[str, Protocol]:
             sizes = {
                 "pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
                 "foil": (1, 4),
-                "nocaps-foil": (1, 5, 9),
+                "nocaps-foil": (1, 5, 8),
             }.get(name, (1, 5))
             listed += [
                 Protocol(

@@ -1,10 +1,17 @@
-"""CIDEr-D (the COCO toolkit's "CIDEr") and the plain CIDEr of the paper.
+"""CIDEr-D (the COCO toolkit's "CIDEr"), the plain CIDEr of the paper, and CIDEr-R.
 
 Vedantam et al. 2015. Captions become vectors of n-gram counts (n = 1..4), weighted by
 idf = ln N - ln max(1, df), where df is the number of images whose references hold the n-gram.
 CIDEr is the cosine with each reference, averaged over references and orders, times 10. CIDEr-D
 clips the caption's counts at the reference's and multiplies by a Gaussian of the difference in
 length (sigma = 6), so that long captions and repetitions do not pay.
+
+CIDEr-R (Oliveira dos Santos et al. 2021) replaces the Gaussian by two penalties per reference:
+exp(-((l_c - l_r) / l_r)^2) ^ 0.2 for the lengths, and the geometric mean over the caption's words
+of 1 / (1 + |count in the caption - count in the reference|), to the power 0.8, for repetitions (the
+first use of a word that the reference lacks is free). Formulas as in the authors' code
+(gabrielsantosrv/coco-caption), which cuts words once more at hyphens for the second penalty (ours
+does not) and answers NaN for an empty caption (ours 0).
 
 Worked example: with two images whose references share no word, a caption equal to its only
 reference has cosine 1 for every order that it is long enough for: four words give 10, two words
@@ -93,6 +100,7 @@ class Cider(Metric):
         row = samples.reference_rows
         lengths = tokens.table(samples.pool, self.tokenizer).lengths
         factor = self._length_factor(lengths[samples.caption[row]], lengths[samples.reference])
+        factor = factor * self._repetition_factor(samples)
         grams = ngrams.compiled(samples.pool, self.tokenizer, self.stem)
         if grams is None:
             sums = self._sums(samples, context, factor)
@@ -156,6 +164,9 @@ class Cider(Metric):
         self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
     ) -> Floats:
         return np.ones(len(caption))
+
+    def _repetition_factor(self, samples: CaptionSet) -> Floats | float:
+        return 1.0
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the frequencies and the tokeniser's version."""
@@ -231,6 +242,53 @@ class CiderD(Cider):
         # The toolkit compares bigram counts: nothing and one word have the same "length".
         delta = np.maximum(caption - 1, 0) - np.maximum(reference - 1, 0)
         return np.exp(-(delta.astype(np.float64) ** 2) / (2 * self.sigma**2))
+
+
+@dataclass(frozen=True)
+class CiderR(Cider):
+    """CIDEr-R: CIDEr-D for references of very different length; repetition costs.
+
+    Args:
+        df: where document frequencies come from: ``corpus`` (the references of this run),
+            ``coco-val`` (built in), or a file made by ``captious df build``.
+        by: in corpus mode, what one document is: ``image`` or ``row``.
+        stem: whether words are stemmed (Porter).
+        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+        repetition: exponent of the penalty for repetition.
+        length: exponent of the penalty for the difference in length.
+    """
+
+    repetition: float = 0.8
+    length: float = 0.2
+
+    name: ClassVar[str] = "cider_r"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("cider_r", 0.0, 10.0, "tf-idf cosine, clipped, penalties of length and repetition"),
+    )
+    clipped: ClassVar[bool] = True
+
+    def _length_factor(
+        self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
+    ) -> Floats:
+        # The authors' lengths are bigram counts plus one.
+        mine, theirs = np.maximum(caption, 1), np.maximum(reference, 1)
+        delta = (mine - theirs).astype(np.float64)
+        return np.exp(-(delta**2) / theirs.astype(np.float64) ** 2) ** self.length
+
+    def _repetition_factor(self, samples: CaptionSet) -> Floats | float:
+        """Geometric mean over the caption's words of 1 / (1 + surplus or lack of the word)."""
+        table = ngrams.table(samples.pool, self.tokenizer, self.stem)
+        row = samples.reference_rows
+        mine = table.counts[0][samples.caption[row]].astype(np.float64)
+        theirs = table.counts[0][samples.reference].astype(np.float64)
+        inside = mine.sign()
+        surplus = abs(theirs.multiply(inside) - mine)  # a word that no reference has counts whole
+        absent = inside - inside.multiply(theirs.sign())
+        surplus = surplus - absent  # its first use is free
+        surplus.data = np.log1p(np.maximum(surplus.data, 0.0))
+        words = np.maximum(np.asarray(inside.sum(axis=1)).ravel(), 1.0)
+        logs = np.asarray(surplus.sum(axis=1)).ravel() / words
+        return np.exp(-logs) ** self.repetition
 
 
 def _weighted(counts: Any, idf: Floats) -> Any:

@@ -7,13 +7,16 @@ labels, if ``objects`` is on) one to one, so that the sum of similarities is as 
     similarity(a, b) = 1     the same noun
                        0.95  they share a WordNet synset
                        max(cosine of their word vectors, 0) otherwise
-    noun_support      = the smallest similarity in the matching: the least supported noun decides
-    noun_support_mean = their mean
+    noun_support_least = the smallest similarity in the matching
+    noun_support_mean  = their mean
+    noun_support       = 0.9 x least + 0.1 x mean: the least supported noun decides, and of two
+                         captions that have it in common the better supported one wins
 
 A noun for which no partner is left has support 0. The explanation names the least supported noun.
 
 Worked example: the references name *dog, ball, grass*, the caption *dog* and *kite*. *dog* meets
-*dog* (1), *kite* meets *ball* with cosine 0.4: noun_support 0.4, mean 0.7, the word is *kite*.
+*dog* (1), *kite* meets *ball* with cosine 0.4: least 0.4, mean 0.7, noun_support 0.43, and the word
+is *kite*.
 
 Defined behaviour: a caption without a noun names nothing and cannot be scored; words without a
 vector are like no other word. On nocaps-FOIL (2,500 captions and the same with one wrong noun) see
@@ -42,12 +45,13 @@ from captious.text.vectors import DEFAULT, open_vectors
 from captious.types import CaptionSet, Floats, Sample, WordMark, WordMarks
 
 _SYNONYM = 0.95
+_MEAN = 0.1
 _PARSERS = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 @dataclass(frozen=True)
 class NounSupport(Metric):
-    """noun_support: how well the least supported noun of the caption is supported.
+    """noun_support: how well references or labels support the caption's least supported noun.
 
     Args:
         vectors: name or path of the word vectors.
@@ -67,7 +71,10 @@ class NounSupport(Metric):
 
     name: ClassVar[str] = "noun_support"
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("noun_support", 0.0, 1.0, "support of the least supported noun"),
+        Column(
+            "noun_support", 0.0, 1.0, "support of the least supported noun, a tenth of the mean"
+        ),
+        Column("noun_support_least", 0.0, 1.0, "support of the least supported noun"),
         Column("noun_support_mean", 0.0, 1.0, "mean support of the caption's nouns"),
     )
     modules: ClassVar[dict[str, str]] = {"spacy": "spice"}
@@ -95,7 +102,7 @@ class NounSupport(Metric):
         used = np.unique(np.concatenate([samples.caption, samples.reference])).tolist()
         words = _Nouns(self, [texts[number] for number in used])
         space = _Space(self)
-        rows = np.full((len(samples), 2), np.nan)
+        rows = np.full((len(samples), 3), np.nan)
         reasons: dict[int, str] = {}
         supports: dict[tuple[bytes, Any], list[str]] = {}
         labels = samples.objects if self.objects else None
@@ -114,7 +121,8 @@ class NounSupport(Metric):
                 reasons[row] = "nothing is known that could support a noun"
             else:
                 values = space.matched(nouns, supports[key])[0]
-                rows[row] = values.min(), values.mean()
+                least, mean = values.min(), values.mean()
+                rows[row] = (1 - _MEAN) * least + _MEAN * mean, least, mean
         return Stats(rows, reasons, self._notes([texts[int(n)] for n in samples.caption]))
 
     def signature_parts(self, context: Any) -> dict[str, str]:

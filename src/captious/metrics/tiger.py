@@ -12,7 +12,7 @@ model (SCAN) gives, for every region ``i`` of the image, how well a caption cove
     WDS   = sigmoid(-tau * (KL(softmax r || softmax c) + ln |r| / |c|))
     TIGEr = (RRS + WDS) / 2
 
-A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
+A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75. No caption reaches 1.
 
 Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
 zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes the

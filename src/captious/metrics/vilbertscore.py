@@ -327,7 +327,7 @@ class Vilbertscore(Metric):
         if store.dim != encoder.feature_size:
             wants = f" ({encoder.features})" if encoder.features else ""
             raise InputError(
-                f"{encoder.name!r} wants region features of length {encoder.feature_size}{wants}; "
+                f"{encoder.name!r} needs region features of length {encoder.feature_size}{wants}; "
                 f"these are of length {store.dim} ({store.source})"
             )
 

@@ -180,7 +180,7 @@ class TransformersDual(DualEncoder):
         if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
             raise UsageError(
                 f"{name}: a {type(model).__name__} has no vectors for photographs and texts; "
-                "CLIP, SigLIP and their kin have"
+                "CLIP, SigLIP and similar models have"
             )
         self._model = model.to(device, kind).eval().requires_grad_(False)
         text = getattr(config, "text_config", config)

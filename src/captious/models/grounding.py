@@ -230,6 +230,6 @@ def check_dimensions(model: GroundingModel, store: Regions) -> None:
     if store.dim != model.img_dim:
         wants = f" ({model.features})" if model.features else ""
         raise InputError(
-            f"the grounding model {model.name!r} wants region features of length "
+            f"the grounding model {model.name!r} needs region features of length "
             f"{model.img_dim}{wants}; these are of length {store.dim} ({store.source})"
         )

@@ -1,4 +1,4 @@
-"""Models that read a text in front of an image: what they have in common.
+"""Models that read a text together with an image: what they have in common.
 
 Such a model answers one question: the states of a text's pieces, given an image. The image is
 either a set of region features or the photograph itself. :func:`load` opens a ViLBERT (see
@@ -197,7 +197,7 @@ def region_problems(
             number = int(np.flatnonzero(flat)[0])
             yield (
                 f"image {image!r}: box {number} {regions.boxes[number].tolist()} covers nothing "
-                "(x1 y1 x2 y2 in pixels are wanted)"
+                "(expected x1 y1 x2 y2 in pixels)"
             )
 
 

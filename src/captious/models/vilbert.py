@@ -252,7 +252,7 @@ class _ImageEmbeddings(nn.Module):
         wanted = self.image_embeddings.in_features
         if features.shape[-1] != wanted:
             raise InputError(
-                f"region features of length {features.shape[-1]} do not fit a model that wants "
+                f"region features of length {features.shape[-1]} do not fit a model that needs "
                 f"{wanted}"
             )
         states = self.image_embeddings(features) + self.image_location_embeddings(boxes)

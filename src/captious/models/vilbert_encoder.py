@@ -48,7 +48,7 @@ class VilbertEncoder(ImageTextEncoder):
         self.task = shape.task_tokens > 0
         if 0 < shape.task_tokens <= TASK:
             raise InputError(
-                f"{path}: the task table has {shape.task_tokens} rows, task {TASK} is wanted"
+                f"{path}: the task table has {shape.task_tokens} rows, but task {TASK} is needed"
             )
         self.pieces = WordPieces(path if path.is_dir() else path.parent, shape.vocab_size)
         self.dtype = dtype

@@ -238,7 +238,9 @@ _BY_COUNT = {
 }
 _TIES = "the paper leaves the tie rule open: ties count half here"
 _SETS = {"relevance": "composite", "thoroughness": "composite-thoroughness"}
-_UNION = "labels of gold and D500 are united, each once; `--objects gold=FILE D500=FILE` names them"
+_UNION = (
+    "labels of gold and D500 put together, each once; `--objects gold=FILE D500=FILE` names them"
+)
 
 
 def _by_count(counts: tuple[str, ...]) -> tuple[PaperColumn, ...]:

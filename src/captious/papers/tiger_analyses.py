@@ -93,7 +93,7 @@ def swap_pairs(
     words come from our lists; ``wordnet`` adds synonyms that the captions use.
     """
     if per_kind < 1:
-        raise UsageError(f"per_kind is {per_kind}, but at least one pair is wanted")
+        raise UsageError(f"per_kind is {per_kind}, but at least one pair is needed")
     draw = np.random.default_rng(seed)
     if wordnet is None:
         families = {kind: swap_words.groups(kind) for kind in swap_words.FAMILIES}

@@ -48,13 +48,8 @@ def choose(table: ScoreTable, most: int, seed: int = bootstrap.SEED) -> Shown:
     Beyond that, a quarter each is taken of the best, the worst, those about which the metrics
     disagree most, and random ones.
     """
-    systems = list(table.corpora)
-    number = {system: at for at, system in enumerate(systems)}
-    samples: dict[str, list[int | None]] = {}
-    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        samples.setdefault(str(name), [None] * len(systems))[number[system]] = row
-    listed = list(samples.values())
-    room = max(1, most // len(systems))
+    listed = by_sample(table)
+    room = max(1, most // len(table.corpora))
     if len(listed) <= room:
         return Shown(listed, len(listed), "")
     ranks = np.array([_ranks(table.values[c], table.columns[c].higher_is_better)
@@ -83,6 +78,15 @@ def choose(table: ScoreTable, most: int, seed: int = bootstrap.SEED) -> Shown:
         "and random ones"
     )
     return Shown([listed[at] for at in sorted(chosen)], len(listed), how)
+
+
+def by_sample(table: ScoreTable) -> list[list[int | None]]:
+    """Return the rows of every sample, one place per system."""
+    number = {system: at for at, system in enumerate(table.corpora)}
+    samples: dict[str, list[int | None]] = {}
+    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
+        samples.setdefault(str(name), [None] * len(number))[number[system]] = row
+    return list(samples.values())
 
 
 def _ranks(values: Floats, better: bool) -> Floats:
@@ -138,7 +142,7 @@ def contents(table: ScoreTable, shown: Shown) -> dict[str, Any]:
         "distributions": [_histogram(table, name, systems) for name in names],
         "differences": _differences(table, systems, names),
         "dots": _dots(table, shown, names, systems),
-        "items": _items(table, shown, names),
+        "items": items(table, shown.rows, reasons_of(table)),
         "buckets": buckets(table),
         "shown": {"samples": len(shown.rows), "how": shown.how},
         "notes": [f"{text}: {count:,}" for text, count in table.notes.items()],
@@ -170,14 +174,8 @@ def _comparison(table: ScoreTable) -> Comparison | None:
     """Test every pair of systems; None where there is one, or where samples differ."""
     if len(table.corpora) < 2:
         return None
-    pairs = len(table.corpora) * (len(table.corpora) - 1) // 2
-    images = len(set(table.images.tolist()))
-    # A p-value is at least 1 / trials, and the correction multiplies it by the number of tests:
-    # too few trials would call nothing significant, however large the difference.
-    needed = 100 * pairs * len(table.values)
-    trials = int(min(max(1000, needed), 10_000, max(1000, 3e8 / max(images, 1))))
     try:
-        return compare(table, trials=trials)
+        return compare(table)
     except InputError:
         return None
 
@@ -257,13 +255,25 @@ def _dots(table: ScoreTable, shown: Shown, names: list[str], systems: list[str])
     }
 
 
-def _items(table: ScoreTable, shown: Shown, names: list[str]) -> list[dict[str, Any]]:
-    columns = [table.values[name] for name in names]
-    reasons: dict[tuple[str, str], dict[str, str]] = {}
+Reasons = dict[tuple[str, str], dict[str, str]]
+
+
+def reasons_of(table: ScoreTable) -> Reasons:
+    """Return why captions were not scored: by id and system, by column."""
+    reasons: Reasons = {}
     for u in table.unscored:
         reasons.setdefault((u.id, u.system), {})[u.column] = u.reason
+    return reasons
+
+
+def items(
+    table: ScoreTable, listed: list[list[int | None]], reasons: Reasons
+) -> list[dict[str, Any]]:
+    """Return what the gallery shows of some samples, each a list of rows, one per system."""
+    names = list(table.values)
+    columns = [table.values[name] for name in names]
     items = []
-    for rows in shown.rows:
+    for rows in listed:
         first = next(row for row in rows if row is not None)
         sample = table.samples[first]
         captions: list[dict[str, Any] | None] = []

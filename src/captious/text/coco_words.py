@@ -15,11 +15,11 @@ person: people, man, woman, boy, girl, child, kid, baby, toddler, infant, guy, g
  server, bride, groom, couple, crowd, spectator, athlete, swimmer, fisherman, farmer,
  businessman, businesswoman, student, teacher, tourist, traveler, traveller, customer, shopper,
  vendor, friend, mother, father, mom, dad, son, daughter, brother, sister, husband, wife,
- grandmother, grandfather, family, actor, model, performer, musician, singer, dancer,
+ grandmother, grandfather, family, actor, performer, musician, singer, dancer,
  photographer, jockey, cowboy, sailor, doctor, nurse, hiker, jogger, runner, boarder, bicycle
  rider, bike rider, somebody, someone, male, female, audience, staff, sportsman, tennis player,
  baseball player, soccer player, little league player, horseman, conductor, barber, snow
- boarder, skate boarder, motor cyclist, fan, team, lad, dude, elderly, preschooler, schoolboy
+ boarder, skate boarder, motor cyclist, lad, dude, elderly, preschooler, schoolboy
 bicycle: bike, mountain bike, tricycle, cycle, ten speed, push bike
 car: automobile, sedan, minivan, van, suv, taxi, cab, taxi cab, hatchback, jeep, convertible,
  limo, limousine, police car, sports car, station wagon, vehicle
@@ -149,7 +149,8 @@ ANIMALS = ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "z
 NOTHING: tuple[str, ...] = tuple(
     word.strip()
     for word in """
-train station, train track, train yard, train platform, train stop, train depot, train tunnel,
+couple of, family of, herd of, train station, train track, train yard, train platform, train
+stop, train depot, train tunnel,
 train bridge, train rail, train line, train crossing, bus stop, bus station, bus depot, bus
 shelter, bus lane, bus terminal, boat dock, boat ramp, boat house, bike rack, bike path, bike
 lane, bike trail, bicycle rack, bicycle lane, bicycle path, car park, car seat, car door, car
@@ -176,7 +177,7 @@ bear trap, bull dozer, bull ring, bull fight, cow boy hat, cowboy hat, cowboy bo
 baby carriage, baby stroller, baby bottle, baby food, baby bed, baby chair, girl scout cookie,
 children toy, elephant tusk, remote location, remote area, remote controlled, laptop bag,
 laptop case, laptop screen, vase shop, family room, family photo, staff only, model train track,
-people mover, fan blade, ceiling fan, electric fan, semi circle, team logo, passenger seat,
+people mover, semi circle, passenger seat,
 driver seat, player bench, orange cone, orange vest, disc golf, disc jockey,
 disk jockey, disk drive, cell tower, jet engine, jet ski, jet stream, plane hangar, airplane
 hangar, airplane wing, bench press, bench seat, traffic light pole, stop light pole, chair lift,

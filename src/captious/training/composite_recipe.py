@@ -171,7 +171,7 @@ def only(judged: JudgementSet, keep: np.ndarray) -> JudgementSet:
     place[rows] = np.arange(len(rows))
     r = judged.judged
     if not isinstance(r, Ratings):
-        raise TypeError("ratings are wanted")
+        raise TypeError("expected ratings")
     stays = keep[r.rows]
     part = replace(r, rows=place[r.rows[stays]], values=r.values[stays], judges=r.judges[stays])
     return JudgementSet(judged.card, judged.samples.take(rows), part, judged.units[rows])
@@ -287,7 +287,7 @@ def pascal_accuracy(scores: Floats, data: Path, ties: str) -> dict[str, float]:
     judged = pascal(data)
     pairs = judged.judged
     if not isinstance(pairs, Pairs) or judged.groups is None:
-        raise TypeError("pairs are wanted")
+        raise TypeError("expected pairs")
     won = agreement.credit(scores[pairs.first], scores[pairs.second], pairs.preference, ties)
     kinds = agreement.by_group(won, judged.groups)
     return {k: round(100 * v, 2) for k, v in (kinds | {"mean": float(won.mean())}).items()}

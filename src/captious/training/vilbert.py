@@ -70,7 +70,7 @@ def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:
     if "embeddings.word_embeddings.weight" not in taken:
         raise UsageError(
             "the text encoder has another vocabulary or width than the text stream: "
-            f"{tuple(own['embeddings.word_embeddings.weight'].shape)} is wanted"
+            f"{tuple(own['embeddings.word_embeddings.weight'].shape)} is expected"
         )
     model.load_state_dict({**own, **{name: state[name].float() for name in taken}})
     return taken

@@ -3,10 +3,10 @@
 After the first stage words can be compared well, but what the photograph at hand adds to the score
 is next to nothing: a few thousand captioned photographs teach it too little. A grounding model
 (SCAN), made for nothing else, knows more, and of *any* set of regions and any caption. So the text
-states of the last block are taught directly: they are to be what they were in front of a blank
+states of the last block are taught directly: they are to be what they were given a blank
 photograph before this stage, moved along one fixed direction by how well the teacher finds the
 caption and the word to fit, one way or the other. Words that fit come closer to each other, and F
-rises; those that do not fit go away from them. Nothing moves in front of a blank photograph.
+rises; those that do not fit go away from them. Given a blank photograph, nothing moves.
 One number per word teaches attention slowly, so half of the heads of every block also learn the
 teacher's dot product of each word with each region.
 
@@ -60,7 +60,7 @@ def looking_loss(
     Args:
         states: text states ``[b, n, d]`` in front of photographs.
         mask: which positions are real.
-        still: unit states of the same texts in front of a blank photograph, before this stage.
+        still: unit states of the same texts given a blank photograph, before this stage.
         direction: a unit vector.
         far: how far each word is to be moved ``[b, n]``.
         moved: length of a shift of 1.
@@ -207,7 +207,7 @@ class LookingTrainer(VilbertTrainer):
         self.before.load_state_dict(self.model.state_dict())
 
     def still(self, ids: Tensor) -> Tensor:
-        """Unit states of texts in front of a blank photograph, by the weights of the beginning."""
+        """Unit states of texts given a blank photograph, by the weights of the beginning."""
         if self.before is None:
             raise UsageError("learning to look goes on from another run: name it with --start")
         keys = [tuple(row[row != 0].tolist()) for row in ids]

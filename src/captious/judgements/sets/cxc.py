@@ -144,8 +144,8 @@ def load_others(root: Path) -> JudgementSet:
     references = _coco.captions(root)
     rows = []
     own = 0
-    for at, row in enumerate(content.to_pylist()):
-        place = f"row {at}"
+    for position, row in enumerate(content.to_pylist()):
+        place = f"row {position}"
         if row["caption_image_id"] == row["image_id"]:
             own += 1
         elif row["image_id"] not in references:

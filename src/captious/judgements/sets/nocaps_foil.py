@@ -21,7 +21,7 @@ CARD = Card(
     licence="none stated: for research",
     files=("nocaps_foil/nocaps_val_foil.parquet|nocaps_foil/nocaps-val-foil.json",),
     optional=("nocaps_foil/images",),
-    counts="2,500 pairs with 9 or 10 references",
+    counts="2,500 pairs with 8 to 10 references",
     traps=(
         "papers report average precision over single captions as well; the share of pairs that are "
         "told apart is another number",

@@ -89,7 +89,9 @@ def load_fixed(root: Path) -> JudgementSet:
     checks = Checks(FIXED.name)
     content = files.read_json(root / FIXED.files[0])
     if not isinstance(content, dict):
-        raise InputError(f"{FIXED.files[0]}: a JSON object by kind of pair is wanted")
+        raise InputError(
+            f"{FIXED.files[0]}: expected a JSON object with one entry per kind of pair"
+        )
     items: list[dict[str, Any]] = []
     for kind, entries in content.items():
         if kind not in KINDS:
@@ -139,8 +141,8 @@ def load_consensus(root: Path) -> JudgementSet:
     all_triplets = triplets(root / "pascal50s/consensus_pascal.mat")
     if len(all_triplets) != _VOTES * len(items):
         raise InputError(
-            f"consensus_pascal.mat holds {len(all_triplets):,} triplets; {_VOTES} x {len(items):,} "
-            "are wanted"
+            f"consensus_pascal.mat holds {len(all_triplets):,} triplets, expected {_VOTES} x "
+            f"{len(items):,}"
         )
     for number, item in enumerate(items):
         block = all_triplets[number * _VOTES : (number + 1) * _VOTES]
