@@ -202,17 +202,20 @@ class Diversity(Metric):
 
     def _spreads(self, groups: list[tuple[str, ...]]) -> list[float]:
         """Self-CIDEr of sets; all pairs of all sets are scored together."""
-        place = [(i, j) for g in groups for i in range(len(g)) for j in range(i, len(g))]
-        owner = [
-            number for number, g in enumerate(groups) for _ in range(len(g) * (len(g) + 1) // 2)
+        place = [
+            (number, i, j)
+            for number, group in enumerate(groups)
+            for i in range(len(group))
+            for j in range(i, len(group))
         ]
         if not place:
             return []
         metric = CiderD(df=self.df, tokenizer=self.tokenizer)
-        pairs = [(groups[n][i], groups[n][j]) for n, (i, j) in zip(owner, place, strict=True)]
-        samples = CaptionSet.build([a for a, _ in pairs], [[b] for _, b in pairs])
+        samples = CaptionSet.build(
+            [groups[n][i] for n, i, _ in place], [[groups[n][j]] for n, _, j in place]
+        )
         values = metric.stats(samples, metric.prepare(samples)).rows[:, 0]
-        matrices = [np.zeros((len(g), len(g))) for g in groups]
+        matrices = [np.zeros((len(group), len(group))) for group in groups]
         for (number, i, j), value in zip(place, values.tolist(), strict=True):
             matrices[number][i, j] = matrices[number][j, i] = value
         return [self_cider(matrix) for matrix in matrices]
