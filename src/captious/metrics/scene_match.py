@@ -243,11 +243,10 @@ class _Likeness:
              for (s, t), some in graph.relations.items() if s in at and t in at for concept in some]
             for graph, at in zip((a, b), place, strict=True)
         ]  # fmt: skip
-        ends = [
-            _picked(things, [r[k] for r in related[0]], [r[k] for r in related[1]]) for k in (0, 1)
-        ]
+        sources = _picked(things, [r[0] for r in related[0]], [r[0] for r in related[1]])
+        targets = _picked(things, [r[1] for r in related[0]], [r[1] for r in related[1]])
         middle = self._between([r[2] for r in related[0]], [r[2] for r in related[1]])
-        return things, attributes, np.minimum(np.minimum(*ends), middle)
+        return things, attributes, np.minimum(np.minimum(sources, targets), middle)
 
     def _between(self, left: Sequence[Concept], right: Sequence[Concept]) -> Floats:
         if not left or not right:
