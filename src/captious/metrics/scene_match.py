@@ -4,8 +4,8 @@ In the manner of CAPTURE (Dong et al. 2024), over the scene graphs of our SPICE.
 references are cut into sentences, every sentence is parsed, and the graphs of one side are merged.
 Objects, (object, attribute) pairs and (object, relation, object) triples are compared:
 
-    similarity of two words = 1 if equal or of one WordNet synset, else the cosine of their word
-                              vectors if it is at least ``soft``, else 0
+    similarity of two words = 1 if equal or of one WordNet synset, else half the cosine of their
+                              word vectors where the cosine is at least ``soft``, else 0
     similarity of tuples    = the smallest similarity of their parts
     P = mean over the caption's tuples of their best similarity, R the same for the references'
     F = 2PR / (P + R);  scene_match = (5 F_object + 5 F_attribute + 2 F_relation) / 12
@@ -161,8 +161,8 @@ class SceneMatch(Metric):
         for sentence in mine:
             graph = SceneGraph.of([scenes[sentence]], make)
             best = space.best(graph, references)
-            wrong = [w for w, value in best.items() if value < self.soft]
-            right = [w for w, value in best.items() if value >= self.soft]
+            wrong = [words for words, value in best.items() if value < 1.0]
+            right = [words for words, value in best.items() if value >= 1.0]
             told.append({"sentence": sentence, "supported": right, "unsupported": wrong})
             lines.append(f"  {sentence}: supported {', '.join(right) or '-'}; "
                          f"not supported {', '.join(wrong) or '-'}")  # fmt: skip
@@ -254,7 +254,7 @@ class _Likeness:
         cosine = (
             np.stack([self._vector(c) for c in left]) @ np.stack([self._vector(c) for c in right]).T
         )
-        likeness = np.where(cosine >= self.soft, np.minimum(cosine, 1.0), 0.0)
+        likeness = np.where(cosine >= self.soft, np.minimum(cosine, 1.0) / 2, 0.0)
         if self.soft >= 1.0:
             likeness[:] = 0.0
         for i, mine in enumerate(left):
