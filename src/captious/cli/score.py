@@ -12,6 +12,7 @@ from captious.cli import _options
 from captious.engine.cache import default_cache
 from captious.engine.job import ScoringJob, score
 from captious.engine.plan import DEFAULT
+from captious.engine.shards import score_shards
 from captious.engine.stream import stream
 from captious.errors import UsageError
 from captious.io import sinks, tables
@@ -38,7 +39,8 @@ def add_parser(subs: Any) -> None:
         "-o",
         type=Path,
         metavar="FILE",
-        help="write here; the ending tells the format; a killed run resumes",
+        help="write here; the ending tells the format; a killed run resumes; a folder gets one "
+        "file per input file",
     )
     parser.add_argument(
         "--report",
@@ -86,13 +88,14 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
     rows = None if args.rows == "all" else _number(args.rows)
-    if args.output is not None:
+    streaming = args.stream or _long(args.captions)
+    if args.output is not None and not streaming:
         tables.check_output(args.output, args.format)
     if args.report is not None:
         page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
-    if args.stream or _long(args.captions):
+    if streaming:
         return _streamed(args, job)
     with _options.active(args):
         table = score(job, executor=_options.executor(args), say=_options.say(args))
@@ -126,9 +129,12 @@ def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     if args.report is not None:
         raise UsageError("a report needs all captions at hand: make it of a part of them")
     with _options.active(args):
-        sink = None if args.output is None else sinks.sink_for(args.output, args.format)
-        cache = default_cache() if sink is not None else None
-        summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+        if args.output is not None and (args.output.is_dir() or not args.output.suffix):
+            summary = score_shards(job, args.output, executor=_options.executor(args))
+        else:
+            sink = None if args.output is None else sinks.sink_for(args.output, args.format)
+            cache = default_cache() if sink is not None else None
+            summary = stream(job, sink, executor=_options.executor(args), cache=cache)
     if args.output is not None and not args.quiet:
         _options.remark(f"wrote {args.output}")
     sys.stdout.write(summary_text(summary))

@@ -69,6 +69,8 @@ class Condition:
         try:
             with np.errstate(invalid="ignore", divide="ignore"):
                 value = np.asarray(self._value(columns))
+        except KeyError as err:
+            raise UsageError(f"{self.text}: there is no column {err}") from None
         except TypeError as err:
             raise UsageError(f"{self.text}: texts and numbers do not mix ({err})") from None
         if value.dtype != bool:
@@ -113,7 +115,7 @@ class _Parser:
         return Condition(self._text.strip(), tuple(self._names), value)
 
     def clauses(self) -> list[Condition]:
-        out = []
+        out: list[Condition] = []
         while True:
             start, self._names = self._place(), {}
             value = self._or() if not out and self._has_or() else self._not()
