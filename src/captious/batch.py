@@ -146,29 +146,27 @@ class Scorer:
         return {n: np.concatenate([left[n], right[n]]) for n in self.names}, some + others
 
     def _at_once(self, batch: Batch) -> tuple[dict[str, Floats], list[str | None]]:
-        values: dict[str, Floats] = {}
-        why: list[dict[str, list[str]]] = [{} for _ in range(len(batch))]
-        if len(batch):
-            metrics = [step.metric for step in self.steps]
-            samples = evidence.complete(batch.samples, metrics)
-            done = compute(samples, leaves(metrics), Local(), frozen=self._frozen)
+        values = {name: np.full(len(batch), np.nan) for name in self.names}
+        errors: list[str | None] = [batch.problems.get(row) for row in range(len(batch))]
+        sound = [row for row, error in enumerate(errors) if error is None]
+        if not sound:
+            return values, errors
+        metrics = [step.metric for step in self.steps]
+        samples = evidence.complete(batch.sound().compact(), metrics)
+        done = compute(samples, leaves(metrics), Local(), frozen=self._frozen)
+        why: list[dict[str, list[str]]] = [{} for _ in sound]
         for step in self.steps:
-            if not len(batch):
-                values |= {name: np.zeros(0) for name in step.names}
-                continue
             stats = combined(step.metric, samples, done)[0]
             scores = step.metric.scores(stats.rows)
-            scores[list(batch.problems)] = np.nan
             for name, column, at in zip(step.names, step.columns, step.index, strict=True):
-                values[name] = scores[:, at].copy()
-                for row in np.flatnonzero(np.isnan(values[name])).tolist():
+                values[name][sound] = scores[:, at]
+                for row in np.flatnonzero(np.isnan(scores[:, at])).tolist():
                     reason = stats.reasons.get(row, column.undefined)
                     why[row].setdefault(reason, []).append(name)
-        told = [
-            "; ".join(f"{', '.join(names)}: {reason}" for reason, names in listed.items())
-            for listed in why
-        ]
-        return values, [batch.problems.get(r) or text or None for r, text in enumerate(told)]
+        for row, listed in zip(sound, why, strict=True):
+            said = (f"{', '.join(names)}: {reason}" for reason, names in listed.items())
+            errors[row] = "; ".join(said) or None
+        return values, errors
 
     @cached_property
     def _frozen(self) -> dict[Metric, Any]:
