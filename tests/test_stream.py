@@ -7,6 +7,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -271,3 +273,30 @@ def test_from_the_shell(data, tmp_path, capsys):
     assert main(["score", str(place), "-o", str(out), "--workers", "3", "-q"]) == 2
     assert "--engine processes" in capsys.readouterr().err
     assert main(["score", str(tmp_path / "no*.parquet"), "--stream", "-q"]) == 3
+
+
+@pytest.mark.full
+def test_a_killed_driver_loses_and_doubles_nothing(tmp_path):
+    """kill -9 in the middle; the same command again finishes what is left."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    data = rows(4000, seed=3)
+    for i in range(8):
+        written(data[500 * i : 500 * i + 500], folder / f"p{i}.parquet")
+    command = [sys.executable, "-m", "captious", "score", str(folder), "-o", str(out), "-q",
+               "--engine", "processes", "--workers", "2"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while not list(out.glob("*.parquet")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    whole = captious.score(data, metrics=METRICS, intervals=False)
+    parts = [captious.ScoreTable.load(out / f"p{i}.parquet") for i in range(8)]
+    assert [i for part in parts for i in part.ids] == list(whole.ids)
+    np.testing.assert_array_equal(np.concatenate([p["cider_d"] for p in parts]), whole["cider_d"])
+    sums = [out / f"p{i}.sums.npz" for i in range(8)]
+    finished = [n for n in before if (out / n).with_suffix(".sums.npz") in sums]
+    assert all((out / n).stat().st_mtime_ns == before[n] for n in finished)
+    assert not [p for p in out.iterdir() if p.name.endswith((".part", ".rows"))]

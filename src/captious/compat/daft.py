@@ -38,7 +38,7 @@ def score(
     names = list(frame.column_names)
     struct = daft.DataType.from_arrow_type(pa.struct(made.fields))
 
-    @daft.cls(max_concurrency=workers)  # type: ignore[untyped-decorator]
+    @daft.cls(max_concurrency=workers)
     class Scoring:
         def __init__(self) -> None:
             self.scorer = made
