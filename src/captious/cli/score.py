@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
-from captious.engine.cache import default_cache
 from captious.engine.job import ScoringJob, score
 from captious.engine.plan import DEFAULT
-from captious.engine.shards import score_shards
-from captious.engine.stream import stream
 from captious.errors import UsageError
-from captious.io import sinks, tables
-from captious.io.summaries import summary_text
+from captious.io import tables
 from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
 
@@ -126,6 +122,12 @@ def _long(places: Sequence[Any]) -> bool:
 
 def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     """Score batch by batch; the table on stdout is the summary."""
+    from captious.engine.cache import default_cache
+    from captious.engine.shards import score_shards
+    from captious.engine.stream import stream
+    from captious.io import sinks
+    from captious.io.summaries import summary_text
+
     if args.report is not None:
         raise UsageError("a report needs all captions at hand: make it of a part of them")
     with _options.active(args):
