@@ -180,3 +180,32 @@ def test_one_caption_is_refused_as_by_score(capsys):
     """With one image every weight of CIDEr is 0: an explanation of 0.0000 would mislead."""
     assert main(["explain", "-m", "cider_d", "-c", "a dog", "-R", "a dog runs", "-q"]) == 3
     assert "coco-val" in capsys.readouterr().err
+
+
+def test_columns_of_the_user_are_buckets_and_axes(tmp_path, capsys):
+    found = table(samples=30)
+    found.save(tmp_path / "scores.parquet")
+    rows = [
+        {"id": f"s{n}", "system": f"system {s}", "rating": n % 4 + s, "place": "in" if n % 3 else
+         "out", "remark": f"text {n}"}
+        for n in range(30) for s in range(2)
+    ]  # fmt: skip
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    out = tmp_path / "r.html"
+    command = ["report", str(tmp_path / "scores.parquet"), "-o", str(out), "--columns"]
+    assert main([*command, str(tmp_path / "mine.json")]) == 0
+    assert "'remark' is neither numbers nor" in capsys.readouterr().err
+    data = data_of(out)
+    assert data["axes"] == ["rating"]
+    item = next(i for i in data["items"] if i["id"] == "s5")
+    assert [cap["v"][-1] for cap in item["captions"]] == [1.0, 2.0]
+    titles = {b["title"]: b for b in data["buckets"]}
+    assert [(p["label"], p["n"]) for p in titles["place"]["parts"]] == [("in", 40), ("out", 20)]
+    inside = [n % 3 > 0 for n in range(30)]
+    values = found.values["cider_d"].reshape(30, 2)[inside, 0].mean()
+    at = list(found.values).index("cider_d")
+    np.testing.assert_allclose(titles["place"]["parts"][0]["values"][0][at][0], values, rtol=1e-4)
+    assert "rating" in titles
+    (tmp_path / "other.csv").write_text("id,rating\nnobody,3\n")
+    assert main([*command, str(tmp_path / "other.csv")]) == 3
+    assert "no id is in the table" in capsys.readouterr().err

@@ -70,6 +70,19 @@ def _load(path: Path) -> JudgementSet:
     )
 
 
+def read_records(path: Path) -> list[Record]:
+    """Read a file of records, whatever their columns, each with where it stands.
+
+    Raises:
+        InputError: the file is not a list of records; all wrong lines are listed.
+    """
+    checks = Checks(path.name)
+    with reading(path, "records"):
+        records = _records(path, checks)
+    checks.stop_if_bad()
+    return records
+
+
 def _records(path: Path, checks: Checks) -> list[Record]:
     kind = files.suffix(path)
     if kind == "parquet":
@@ -87,9 +100,9 @@ def _records(path: Path, checks: Checks) -> list[Record]:
     elif kind == "json":
         rows = files.read_json(path)
     else:
-        raise InputError(f"{path}: judgements are read from .json, .jsonl, .csv, .tsv or .parquet")
+        raise InputError(f"{path}: records are read from .json, .jsonl, .csv, .tsv or .parquet")
     if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
-        raise InputError(f"{path}: a list of records is wanted")
+        raise InputError(f"{path}: a list of records is expected")
     return [(f"record {n}", row) for n, row in enumerate(rows, 1)]
 
 
