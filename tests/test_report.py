@@ -209,3 +209,31 @@ def test_columns_of_the_user_are_buckets_and_axes(tmp_path, capsys):
     (tmp_path / "other.csv").write_text("id,rating\nnobody,3\n")
     assert main([*command, str(tmp_path / "other.csv")]) == 3
     assert "no id is in the table" in capsys.readouterr().err
+
+
+def test_agreement_with_people_is_a_page(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    words = "a dog runs on the beach with one red ball near water".split()
+    rows = []
+    for n in range(40):
+        references = [" ".join(rng.permutation(words)[:6]) for _ in range(3)]
+        kept = n % 4
+        caption = " ".join([*references[0].split()[: 2 * kept], *rng.choice(words, 6 - 2 * kept)]
+                           if kept < 3 else references[0].split())  # fmt: skip
+        rows.append({"caption": caption, "references": references, "rating": [kept, kept],
+                     "image": f"i{n}"})  # fmt: skip
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    out = tmp_path / "why.html"
+    command = ["meta", "bleu_1", "rouge_l", "--set", str(tmp_path / "mine.json"), "--trials", "50",
+               "--cache", str(tmp_path / "c"), "--report"]  # fmt: skip
+    assert main([*command, str(out)]) == 0
+    said = capsys.readouterr()
+    assert f"wrote {out}" in said.err
+    text = out.read_text("utf-8")
+    assert "<script" not in text
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+    value = re.search(r"rouge_l +(\d\.\d{4})", said.out).group(1)
+    assert f"<b>{value}</b>" in text
+    for part in ("Who beats whom", "Number of references", "Score groups", "Caption length"):
+        assert part in text
+    assert main([*command, str(tmp_path / "why.pdf")]) == 2
