@@ -2,7 +2,7 @@
 
 A tiny GPT-2 (two layers, made here; nothing is fetched) learns the references of the demo's
 photographs for a short while and is then trained by ``trl.GRPOTrainer`` with
-``captious.reward("cider_d")``. Prints the mean reward of sampled captions, as the trainer logs it.
+``captious.reward("cider_d")``. Prints the mean reward of greedy and of sampled captions.
 One core, two minutes. TRL's requirements would replace the CPU build of torch: install it apart,
 with ``pip install trl torch==2.13.0``.
 """
@@ -51,16 +51,20 @@ def main() -> None:
     reward = captious.reward("cider_d")
 
     def report(when: str) -> None:
+        model.eval()
         asked = tokenizer(list(listed), return_tensors="pt", padding=True)
-        with torch.no_grad():
-            out = model.generate(
-                input_ids=asked["input_ids"], attention_mask=asked["attention_mask"],
-                max_new_tokens=LONGEST, do_sample=False,
-            )  # fmt: skip
-        texts = tokenizer.batch_decode(out[:, asked["input_ids"].shape[1] :], True)
-        values = reward(completions=texts, references=list(listed.values()))
-        mean = sum(value or 0.0 for value in values) / len(values)
-        print(f"{when:32} mean CIDEr-D of greedy captions {mean:.3f}", flush=True)
+        means = []
+        for sampled, each in ((False, 1), (True, 8)):
+            with torch.no_grad():
+                out = model.generate(
+                    input_ids=asked["input_ids"], attention_mask=asked["attention_mask"],
+                    max_new_tokens=LONGEST, do_sample=sampled, num_return_sequences=each, top_k=0,
+                )  # fmt: skip
+            texts = tokenizer.batch_decode(out[:, asked["input_ids"].shape[1] :], True)
+            references = [texts_of for texts_of in listed.values() for _ in range(each)]
+            values = reward(completions=texts, references=references)
+            means.append(sum(value or 0.0 for value in values) / len(values))
+        print(f"{when:30} mean CIDEr-D: greedy {means[0]:.3f}, sampled {means[1]:.3f}", flush=True)
 
     report("untrained")
     _learn(model, tokenizer, tokens)
