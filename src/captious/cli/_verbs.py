@@ -24,10 +24,10 @@ VERBS: dict[str, dict[str, str]] = {
         "data": "list the sets of human judgements and how to get them",
     },
     "Clean and choose": {
-        "filter": "keep the image-caption pairs that are good enough",
-        "select": "choose the best of several captions for each image",
-        "rerank": "order the candidate captions of each image",
-        "audit": "find problems in a set of captions",
+        "filter": "keep the rows that meet a condition on scores",
+        "select": "keep the best share of the rows by a score",
+        "rerank": "pick the best of several captions for each image",
+        "audit": "find captions that do not fit their photograph",
     },
     "Prepare": {
         "metrics": "list the metrics, their names and what each needs",

@@ -59,7 +59,8 @@ def _short(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
     if by_extra:
         lines += ["", "To get the others:"]
         for line in errors.missing_lines(by_extra):
-            lines += textwrap.wrap(line, 78, initial_indent="  ", subsequent_indent="      ")
+            told = line.partition(" (")[0]  # which packages are missing stands under --all
+            lines.append("  " + textwrap.shorten(told, 76, placeholder=" ..."))
     if others:
         lines += ["", "Lacking weights or files that pip does not bring:", *_wrapped(others)]
     here = [name for name in assets.known() if assets.available(name)]

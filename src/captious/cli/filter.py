@@ -16,7 +16,7 @@ def add_parser(subs: Any) -> None:
         "filter",
         help="keep the rows that fulfil a condition on scores",
         description="Keep rows of parquet, JSONL, CSV or TSV files. Example: "
-        'captious filter in/ -o out/ --keep "fit > 0.3 and lm > -4". Scores that are no column '
+        'captious filter in/ -o out/ --keep "fit > 0.3 and lm > 0.01". Scores that are no column '
         "of the file are computed, and only for rows that the clauses before have left.",
     )
     parser.add_argument("input", type=_options.place, help="file, folder or glob")
