@@ -77,6 +77,7 @@ def explorer(browser: Browser, folder: Path) -> None:
                 page.click("#upload [type=submit]")
                 page.wait_for_selector(f"a:has-text('{title}')")
             page.evaluate("scrollTo(0, 0)")
+            page.wait_for_selector("#said:not(.on)", state="attached")
             page.screenshot(path=folder / "explorer-home.png")
             page.set_input_files("#trial input[name=photo]", photos[0])
             page.fill("#trial input[name=caption]", "a smiling woman in an orange suit with a dog")

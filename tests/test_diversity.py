@@ -31,7 +31,7 @@ def test_values_by_hand():
     assert corpus[0] == pytest.approx((3 / 4 + 4 / 10 + 1) / 3)
     assert corpus[3] == pytest.approx((rows[0, 3] + rows[2, 3]) / 2)
     assert corpus[4] == pytest.approx(8)  # a dog cat man rides horse red bus
-    assert np.isnan(corpus[5])
+    assert corpus[5] == 1
 
 
 def test_self_cider_by_the_formula():
@@ -74,6 +74,13 @@ def test_novel_captions(tmp_path):
     assert "seen:train.txt-2" in metric.signature("0", None)
     with pytest.raises(UsageError, match="no file"):
         Diversity(seen=str(tmp_path / "absent"))
+
+
+def test_without_a_file_references_are_what_is_known():
+    samples = CaptionSet.build(["A dog", "a cat"], [["a dog."], ["a dog"]], images=["1", "2"])
+    metric = Diversity()
+    rows = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
+    assert rows[:, 5].tolist() == [0, 1]
 
 
 def test_it_says_what_is_said_often():

@@ -59,7 +59,7 @@ def test_fleur_raw_and_smoothed_fit_the_formula(shared):
     assert ((smooth >= 0) & (smooth <= 1.0005)).all()
     assert smooth[raw < 1].max() <= 0.99
     assert np.abs(raw - smooth).mean() < 0.1
-    assert np.corrcoef(raw, smooth)[0, 1] > 0.95
+    assert np.corrcoef(raw, smooth)[0, 1] > 0.9
 
 
 def test_answers_are_kept_and_replayed(samples, stub, tmp_path):

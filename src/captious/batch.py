@@ -28,7 +28,7 @@ from captious.engine.run import combined, compute, leaves
 from captious.engine.scorer import with_frequencies
 from captious.errors import CaptiousError, UsageError, did_you_mean
 from captious.io.batches import Batch, batch_of, checked
-from captious.io.sources import NAMES, Source
+from captious.io.sources import NAMES, Source, cell_list
 from captious.metrics.base import Metric
 from captious.reading import is_address, streamed
 from captious.types import CaptionSet, Floats, Need
@@ -94,8 +94,8 @@ class Scorer:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the table with its scores."""
-        changed: dict[str, Any] = {"device": self._given[3]} if self._given[3] else {}
-        with settings.use(progress=False, **changed):
+        changes: dict[str, Any] = {"device": self._given[3]} if self._given[3] else {}
+        with settings.use(progress=False, **changes):
             values, errors = self._scored(self._batch(table))
         columns = [pa.array(values[name]) for name in self.names]
         columns.append(pa.array([self._signature] * table.num_rows, pa.string()))
@@ -125,7 +125,7 @@ class Scorer:
                 )
             setattr(source, what, _values(table.column(name)))
         if source.references is not None:
-            source.references = [[r] if isinstance(r, str) else r for r in source.references]
+            source.references = [cell_list(listed) for listed in source.references]
         broken: dict[int, str] = {}
         if source.image is not None and any(_LOOKING & step.metric.needs for step in self.steps):
             source.image = [_fetched(v, row, broken) for row, v in enumerate(source.image)]
@@ -141,34 +141,32 @@ class Scorer:
             if len(batch) == 1:
                 return {n: np.array([np.nan]) for n in self.names}, [f"{type(err).__name__}: {err}"]
         middle = len(batch) // 2
-        halves = [_rows(batch, 0, middle), _rows(batch, middle, len(batch))]
+        halves = [batch.part(0, middle), batch.part(middle, len(batch))]
         (left, some), (right, others) = (self._scored(half) for half in halves)
         return {n: np.concatenate([left[n], right[n]]) for n in self.names}, some + others
 
     def _at_once(self, batch: Batch) -> tuple[dict[str, Floats], list[str | None]]:
-        values: dict[str, Floats] = {}
-        why: list[dict[str, list[str]]] = [{} for _ in range(len(batch))]
-        if len(batch):
-            metrics = [step.metric for step in self.steps]
-            samples = evidence.complete(batch.samples, metrics)
-            done = compute(samples, leaves(metrics), Local(), frozen=self._frozen)
+        values = {name: np.full(len(batch), np.nan) for name in self.names}
+        errors: list[str | None] = [batch.problems.get(row) for row in range(len(batch))]
+        sound = [row for row, error in enumerate(errors) if error is None]
+        if not sound:
+            return values, errors
+        metrics = [step.metric for step in self.steps]
+        samples = evidence.complete(batch.sound().compact(), metrics)
+        done = compute(samples, leaves(metrics), Local(), frozen=self._frozen)
+        why: list[dict[str, list[str]]] = [{} for _ in sound]
         for step in self.steps:
-            if not len(batch):
-                values |= {name: np.zeros(0) for name in step.names}
-                continue
             stats = combined(step.metric, samples, done)[0]
             scores = step.metric.scores(stats.rows)
-            scores[list(batch.problems)] = np.nan
             for name, column, at in zip(step.names, step.columns, step.index, strict=True):
-                values[name] = scores[:, at].copy()
-                for row in np.flatnonzero(np.isnan(values[name])).tolist():
+                values[name][sound] = scores[:, at]
+                for row in np.flatnonzero(np.isnan(scores[:, at])).tolist():
                     reason = stats.reasons.get(row, column.undefined)
                     why[row].setdefault(reason, []).append(name)
-        told = [
-            "; ".join(f"{', '.join(names)}: {reason}" for reason, names in listed.items())
-            for listed in why
-        ]
-        return values, [batch.problems.get(r) or text or None for r, text in enumerate(told)]
+        for row, listed in zip(sound, why, strict=True):
+            said = (f"{', '.join(names)}: {reason}" for reason, names in listed.items())
+            errors[row] = "; ".join(said) or None
+        return values, errors
 
     @cached_property
     def _frozen(self) -> dict[Metric, Any]:
@@ -184,7 +182,7 @@ class Scorer:
 
     @cached_property
     def _signature(self) -> str:
-        texts: dict[str, str | None] = {}
+        texts: dict[str, None] = {}
         for step in self.steps:
             context = self._frozen.get(step.metric)
             if step.metric.inputs:
@@ -217,8 +215,3 @@ def _fetched(image: Any, row: int, broken: dict[int, str]) -> Any:
     except Exception as err:  # each store has its own
         broken[row] = f"the image {image[:200]} is not readable ({err})"
         return None
-
-
-def _rows(batch: Batch, start: int, stop: int) -> Batch:
-    samples = batch.samples.take(np.arange(start, stop)).compact()
-    return Batch(samples, {r - start: w for r, w in batch.problems.items() if start <= r < stop})

@@ -116,6 +116,13 @@ def add_parser(subs: Any) -> None:
         help="write a matrix of who beats whom (.svg, .png, .pdf)",
     )
     parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="also write a page (.html): correlations with intervals, who beats whom, fewer "
+        "references, score groups, sensitivity",
+    )
+    parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "csv", "json"], default="text"
     )
     _options.output(parser)
@@ -167,6 +174,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
+    if args.report is not None and args.report.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{args.report}: a report is written as .html")
     with _options.active(args):
         outside = [outside_scores.load(text) for text in args.external]
         named = [part for word in [*args.metrics, *args.more] for part in split(word)]
@@ -189,7 +198,8 @@ def run(args: argparse.Namespace) -> int:
             joined=args.joined,
         )
         found = evaluate(judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args))
-        tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
+        asked = args.tests or args.picture or args.report
+        tests = found.tests(trials=args.trials or 1000) if asked else []
         text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
         if args.diagnose and args.format in ("text", "markdown"):
             from captious.meta import diagnostics
@@ -202,6 +212,14 @@ def run(args: argparse.Namespace) -> int:
 
             pictures.beats(found, tests, args.picture)
             _options.remark(f"wrote {args.picture}")
+        if args.report:
+            from captious.io import files
+            from captious.meta import page
+
+            swept = page.sweep(found, protocol, scorer)
+            with files.replacing(args.report) as file:
+                file.write(page.page(found, tests, swept))
+            _options.remark(f"wrote {args.report}")
     _options.write(args, text)
     return 0
 

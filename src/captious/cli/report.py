@@ -48,6 +48,11 @@ def add_parser(subs: Any) -> None:
         "--explain-seconds", type=float, default=60.0, metavar="S",
         help="time that explanations may take, 0 for none (default: 60)",
     )  # fmt: skip
+    parser.add_argument(
+        "--columns", type=Path, metavar="FILE",
+        help="columns of your own by 'id' (and 'system'): numbers such as a rating by people are "
+        "axes of the scatter, words such as a category are buckets",
+    )  # fmt: skip
     parser.add_argument("--title", default="", help="title of the report")
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -64,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         seconds=args.explain_seconds,
         images=args.images,
         bundle=args.bundle is not None,
+        columns=args.columns,
     )
     page.check(path, options)
     for scores in args.scores:

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options, _terminal
-from captious.engine.cache import default_cache
 from captious.engine.job import ScoringJob, score
-from captious.engine.stream import stream
 from captious.errors import UsageError
-from captious.io import sinks, tables
-from captious.io.summaries import summary_text
+from captious.io import tables
 from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
 
@@ -37,7 +34,8 @@ def add_parser(subs: Any) -> None:
         type=Path,
         metavar="FILE",
         help="also write the scores here: .parquet, .json, .jsonl (all of these can be read back), "
-        ".csv, .md, .tex or .txt; a run that was killed goes on where it stopped",
+        ".csv, .md, .tex or .txt; a run that was killed goes on where it stopped; a folder gets "
+        "one file per input file",
     )
     parser.add_argument(
         "--report",
@@ -77,13 +75,14 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
     rows = _rows(args.rows, args.format)
-    if args.output is not None:
+    streaming = args.stream or _long(args.captions)
+    if args.output is not None and not streaming:
         tables.check_output(args.output, args.format)
     if args.report is not None:
         page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
-    if args.stream or _long(args.captions):
+    if streaming:
         return _streamed(args, job)
     with _options.active(args):
         table = score(job, executor=_options.executor(args), say=_options.say(args))
@@ -105,20 +104,31 @@ def _long(places: Sequence[Any]) -> bool:
     """Tell whether the input is too long, or not of a kind, to be read at once."""
     size = 0
     for place in places:
-        if not isinstance(place, Path) or not place.is_file() or place.suffix == ".tar":
-            return isinstance(place, str) or place.is_dir() or "*" in str(place)
+        if not isinstance(place, Path) or place.suffix == ".tar":
+            return True
+        if not place.is_file():
+            return place.is_dir() or "*" in str(place)
         size += place.stat().st_size
     return size > _LARGE
 
 
 def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     """Score batch by batch; the table on stdout is the summary."""
+    from captious.engine.cache import default_cache
+    from captious.engine.shards import score_shards
+    from captious.engine.stream import stream
+    from captious.io import sinks
+    from captious.io.summaries import summary_text
+
     if args.report is not None:
         raise UsageError("a report needs all captions in memory: make one from a part of them")
     with _options.active(args):
-        sink = None if args.output is None else sinks.sink_for(args.output, args.format)
-        cache = default_cache() if sink is not None else None
-        summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+        if args.output is not None and (args.output.is_dir() or not args.output.suffix):
+            summary = score_shards(job, args.output, executor=_options.executor(args))
+        else:
+            sink = None if args.output is None else sinks.sink_for(args.output, args.format)
+            cache = default_cache() if sink is not None else None
+            summary = stream(job, sink, executor=_options.executor(args), cache=cache)
     if args.output is not None and not args.quiet:
         _options.remark(f"wrote {args.output}")
     sys.stdout.write(summary_text(summary))

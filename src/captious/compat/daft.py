@@ -1,6 +1,6 @@
 """Scores in Daft: ``frame = captious.compat.daft.score(frame, ["bleu", "cider_d"])``.
 
-One scorer per worker process (a class UDF); all scores come as one struct, which is then unpacked.
+One scorer per worker (Daft 0.7 or later); all scores come as one struct, which is then unpacked.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ def score(
     names = list(frame.column_names)
     struct = daft.DataType.from_arrow_type(pa.struct(made.fields))
 
+    @daft.cls(max_concurrency=workers)
     class Scoring:
         def __init__(self) -> None:
             self.scorer = made
 
-        def __call__(self, *series: Any) -> Any:
+        @daft.method.batch(return_dtype=struct)  # type: ignore[untyped-decorator]
+        def scores(self, *series: Any) -> Any:
             held = {n: s.to_arrow() for n, s in zip(names, series, strict=True)}
             table = self.scorer(pa.table(held)).select([f.name for f in made.fields])
             return table.to_struct_array().combine_chunks()
 
-    scoring = daft.udf(return_dtype=struct, concurrency=workers)(Scoring)
-    packed = frame.with_column("_captious", scoring(*(frame[name] for name in names)))
+    packed = frame.with_column("_captious", Scoring().scores(*(frame[name] for name in names)))
     for field in made.fields:
         packed = packed.with_column(field.name, packed["_captious"].get(field.name))
     return packed.exclude("_captious")

@@ -44,12 +44,15 @@ class CaptiousMapper(Mapper):  # type: ignore[misc]
 
 
 @OPERATORS.register_module("captious_filter")
-class CaptiousFilter(CaptiousMapper, Filter):  # type: ignore[misc]
+class CaptiousFilter(Filter):  # type: ignore[misc]
     """Keeps samples whose score lies between two bounds; those without a score go."""
+
+    _batched_op = True
 
     def __init__(self, metrics: Any = None, score: str = "", min_score: float = float("-inf"),
                  max_score: float = float("inf"), *args: Any, **kw: Any) -> None:  # fmt: skip
-        super().__init__(metrics, *args, **kw)
+        super().__init__(*args, **kw)
+        self.scorer = Scorer(metrics)
         self.score = score or self.scorer.names[0]
         self.low, self.high = min_score, max_score
 

@@ -69,6 +69,8 @@ class Condition:
         try:
             with np.errstate(invalid="ignore", divide="ignore"):
                 value = np.asarray(self._value(columns))
+        except KeyError as err:
+            raise UsageError(f"{self.text}: there is no column {err}") from None
         except TypeError as err:
             raise UsageError(f"{self.text}: texts and numbers do not mix ({err})") from None
         if value.dtype != bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 
 from captious.errors import InputError, UsageError
 from captious.io import files
-from captious.io.batches import ROWS, _lines, kind_of, shards
+from captious.io.batches import ROWS, decoded, kind_of, lines_of, shards
 from captious.reading import parquet_batches, parse_json, reading, streamed
 
 KINDS = ("parquet", "jsonl", "ndjson", "csv", "tsv")
@@ -84,7 +83,7 @@ def read(path: str, rows: int = ROWS) -> Iterator[Rows]:
 def _json_rows(file: Any, path: str, rows: int) -> Iterator[Rows]:
     raw: list[bytes] = []
     records: list[Any] = []
-    for number, line in enumerate(_lines(file, path), 1):
+    for number, line in enumerate(lines_of(file, path), 1):
         record = parse_json(line, f"{path}: line {number}")
         if not isinstance(record, dict):
             raise InputError(f'{path}: line {number} is not an object like {{"caption": ...}}')
@@ -115,9 +114,7 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _cell_rows(file: Any, path: str, delimiter: str, rows: int) -> Iterator[Rows]:
     csv.field_size_limit(1 << 27)
-    lines = csv.reader(
-        io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=delimiter
-    )
+    lines = csv.reader(decoded(file), delimiter=delimiter)
     header = next(lines, [])
     block: list[list[str]] = []
 

@@ -196,7 +196,11 @@ def named(engine: str, workers: int | None = None) -> Executor:
         return Local()
     if engine == "processes":
         return Processes(workers or os.cpu_count() or 1)
-    raise UsageError(f"no engine is called {engine!r}; there are: local, processes")
+    if engine == "ray":
+        from captious.engine.ray_cluster import Ray
+
+        return Ray(workers)
+    raise UsageError(f"no engine is called {engine!r}; there are: local, processes, ray")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ statistics, intervals from a Poisson bootstrap over images, distributions from m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,38 @@ class ScoreBatch:
     cache: StatisticsCache | None = None
 
     def __call__(self, batch: Batch) -> Scored:
-        """Return the statistics of every row; rows that cannot be judged are NaN."""
+        """Return the statistics of every row; rows that cannot be judged are NaN.
+
+        What raises is halved until the row is alone; it becomes NaN with the error as its reason.
+        """
+        try:
+            return self._scored(batch)
+        except CaptiousError:
+            raise
+        except Exception as err:
+            if len(batch) == 1 and not batch.problems:
+                return self(Batch(batch.samples, {0: f"{type(err).__name__}: {err}"[:500]}))
+            if len(batch) == 1:
+                raise
+            return self._in_halves(batch)
+
+    def _in_halves(self, batch: Batch) -> Scored:
+        middle = len(batch) // 2
+        left, right = (self(batch.part(a, b)) for a, b in ((0, middle), (middle, len(batch))))
+        stats = []
+        for a, b in zip(left.stats, right.stats, strict=True):
+            reasons = a.reasons | {row + middle: why for row, why in b.reasons.items()}
+            notes = {n: a.notes.get(n, 0) + b.notes.get(n, 0) for n in a.notes | b.notes}
+            stats.append(Stats(np.concatenate([a.rows, b.rows]), reasons, notes))
+        sums = left.sums
+        for system, part in right.sums.items():
+            if system in sums:
+                sums[system].add(part)
+            else:
+                sums[system] = part
+        return Scored(stats, sums, right.evidence)
+
+    def _scored(self, batch: Batch) -> Scored:
         samples = batch.samples
         metrics = [metric for metric, _ in self.contexts]
         samples = evidence.complete(samples, metrics)
@@ -218,21 +249,21 @@ def stream(
         say: called with remarks that are not errors.
     """
     worker = executor or Local()
-    steps = _checked(job)
+    steps = ready(job)
     metrics = leaves(step.metric for step in steps)
     size = min([rows, *(metric.batch for metric in metrics)])
     reader = reader_of(job, size)
     contexts = prepared(metrics, reader, worker)
     function = ScoreBatch(tuple(steps), tuple(contexts.items()), job.resamples, job.seed, cache)
-    gathered = Gathered(steps, contexts, job)
+    tally = Tally(steps)
     try:
         with Progress("scoring", None, "captions") as bar:
             for batch, scored in _side_by_side(worker, function, reader):
-                values = gathered.add(batch, scored)
+                values = tally.add(batch, scored)
                 if sink is not None:
                     sink.write(batch.samples, values, [s.rows for s in scored.stats])
                 bar.advance(len(batch))
-        summary = gathered.summary()
+        summary = tally.summary(contexts, job)
         if sink is not None:
             sink.close(summary)
     except BaseException:
@@ -259,7 +290,8 @@ def reader_of(job: ScoringJob, rows: int) -> Reader:
     return Reader(files, references, None if job.images is None else Path(job.images), rows)
 
 
-def _checked(job: ScoringJob) -> list[Step]:
+def ready(job: ScoringJob) -> list[Step]:
+    """Refuse what can be refused before the first row is read; return the metrics to run."""
     if job.objects is not None or job.regions is not None:
         raise InputError(
             "labels and region features in files of their own are not read while streaming; put "
@@ -279,13 +311,13 @@ def prepared(
         if metric not in counting:
             facts[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
     if counting:
-        parts = executor.map(PrepareBatch(counting), _once_each(batches))
+        parts = executor.map(PrepareBatch(counting), once_each(batches))
         for metric, whole in zip(counting, merged_facts(counting, parts), strict=True):
             facts[metric] = metric.freeze(whole)
     return facts
 
 
-def _once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:
+def once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:
     """Yield the rows of every image that no batch before held: an image is one document."""
     seen = np.zeros(0, np.uint64)
     with Progress("counting", None, "captions") as bar:
@@ -327,11 +359,11 @@ def _side_by_side(
         batch.samples.pool.forget()
 
 
-class Gathered:
-    """Sums over batches, and the summary that they make."""
+class Tally:
+    """What is summed over batches; tallies of shards can be merged."""
 
-    def __init__(self, steps: list[Step], contexts: Mapping[Metric, Any], job: ScoringJob) -> None:
-        self.steps, self.contexts, self.job = steps, contexts, job
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
         self.sums: dict[str, Sums] = {}
         self.histograms = {
             name: Histogram.over(column)
@@ -352,11 +384,7 @@ class Gathered:
         self.fewest = min(self.fewest, int(samples.reference_counts.min(initial=1 << 62)))
         self.most = max(self.most, int(samples.reference_counts.max(initial=0)))
         self.evidence = scored.evidence
-        for system, sums in scored.sums.items():
-            if system in self.sums:
-                self.sums[system].add(sums)
-            else:
-                self.sums[system] = sums
+        self._add_sums(scored.sums)
         values: dict[str, Floats] = {}
         for step, stats in zip(self.steps, scored.stats, strict=True):
             scores = step.metric.scores(stats.rows)
@@ -369,6 +397,28 @@ class Gathered:
                 self._note_unscored(samples, name, column, values[name], stats)
         return values
 
+    def merge(self, other: Tally) -> None:
+        """Add what another tally counted."""
+        self.rows += other.rows
+        self.fewest, self.most = min(self.fewest, other.fewest), max(self.most, other.most)
+        self.evidence = other.evidence
+        self._add_sums(other.sums)
+        for name, histogram in other.histograms.items():
+            mine = self.histograms[name]
+            self.histograms[name] = replace(mine, counts=mine.counts + histogram.counts)
+        for key, count in other.counted.items():
+            self.counted[key] = self.counted.get(key, 0) + count
+        for note, count in other.notes.items():
+            self.notes[note] = self.notes.get(note, 0) + count
+        self.unscored = (self.unscored + other.unscored)[:LISTED]
+
+    def _add_sums(self, sums: Mapping[str, Sums]) -> None:
+        for system, part in sums.items():
+            if system in self.sums:
+                self.sums[system].add(part)
+            else:
+                self.sums[system] = part
+
     def _note_unscored(
         self, samples: CaptionSet, name: str, column: Column, values: Floats, stats: Stats
     ) -> None:
@@ -379,7 +429,7 @@ class Gathered:
                 place = str(samples.ids[row]), str(samples.systems[row])
                 self.unscored.append(Unscored(*place, name, why))
 
-    def summary(self) -> StreamSummary:
+    def summary(self, contexts: Mapping[Metric, Any], job: ScoringJob) -> StreamSummary:
         """Return corpus values, intervals and signatures of everything that was added."""
         if not self.rows:
             raise InputError("there is no caption to score")
@@ -392,10 +442,10 @@ class Gathered:
         label = str(self.fewest) if self.fewest == self.most else f"{self.fewest}..{self.most}"
         signatures: dict[str, str] = {}
         for step in self.steps:
-            context = _context(step.metric, self.contexts)
+            context = _context(step.metric, contexts)
             text = step.metric.signature(label, context, self.evidence)
-            if self.job.resamples:
-                text += f"|bs:{self.job.resamples}|rs:{self.job.seed}|bs_kind:poisson"
+            if job.resamples:
+                text += f"|bs:{job.resamples}|rs:{job.seed}|bs_kind:poisson"
             signatures |= dict.fromkeys(step.names, text)
         corpora = {system: self._corpus(sums) for system, sums in self.sums.items()}
         columns = {n: c for s in self.steps for n, c in zip(s.names, s.columns, strict=True)}
@@ -409,8 +459,8 @@ class Gathered:
             self.notes,
             columns,
             self.steps,
-            replace(self.job, captions=_texts(self.job.captions)).to_json(),
-            self.job.seed,
+            replace(job, captions=_texts(job.captions)).to_json(),
+            job.seed,
         )
 
     def _corpus(self, sums: Sums) -> dict[str, CorpusValue]:

@@ -64,6 +64,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.samples)
 
+    def part(self, start: int, stop: int) -> Batch:
+        """Return some rows."""
+        samples = self.samples.take(np.arange(start, stop)).compact()
+        problems = {r - start: w for r, w in self.problems.items() if start <= r < stop}
+        return Batch(samples, problems)
+
     def sound(self) -> CaptionSet:
         """Return the rows that can be judged."""
         if not self.problems:
@@ -260,7 +266,7 @@ def _tables(path: str, rows: int, prefix: str) -> Iterator[pa.Table]:
 
 def _picked(names: list[str]) -> list[str]:
     known = {n for listed in NAMES.values() for n in listed}
-    return [n for n in names if n in known or sources._NUMBERED.fullmatch(n)]
+    return [n for n in names if n in known or sources.NUMBERED.fullmatch(n)]
 
 
 def _of_parquet(path: str, rows: int, prefix: str) -> Iterator[pa.Table]:
@@ -269,7 +275,7 @@ def _of_parquet(path: str, rows: int, prefix: str) -> Iterator[pa.Table]:
         held = {name: batch.column(name) for name in batch.schema.names}
         chosen = {what: next((held[n] for n in names if n in held), None)
                   for what, names in NAMES.items()}  # fmt: skip
-        if _plain(chosen) and not any(sources._NUMBERED.fullmatch(n) for n in held):
+        if _plain(chosen) and not any(sources.NUMBERED.fullmatch(n) for n in held):
             yield _of_arrow(chosen, path, start, prefix)
         else:
             source = sources.of_columns({n: c.to_pylist() for n, c in held.items()}, path)
@@ -335,11 +341,11 @@ def _sources(path: str, kind: str, rows: int) -> Iterator[tuple[sources.Source, 
         return
     with reading(path, kind), streamed(path) as file:
         if kind in ("jsonl", "ndjson"):
-            parsed = (_json_line(line) for line in _lines(file, path))
+            parsed = (_json_line(line) for line in lines_of(file, path))
             yield from _records(parsed, path, "line", rows)
         elif kind == "txt":
             block: list[str] = []
-            for line in _lines(file, path, blank=True):
+            for line in lines_of(file, path, blank=True):
                 block.append(line.decode().rstrip("\r\n"))
                 if len(block) == rows:
                     yield sources.Source(path, "line", caption=block, parallel=True), {}
@@ -350,7 +356,8 @@ def _sources(path: str, kind: str, rows: int) -> Iterator[tuple[sources.Source, 
             yield from _of_csv(file, path, "\t" if kind == "tsv" else ",", rows)
 
 
-def _lines(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
+def lines_of(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
+    """Yield the lines of a file, without empty ones unless they are asked for."""
     first = True
     while line := file.readline(_LINE):
         if len(line) == _LINE:
@@ -359,6 +366,15 @@ def _lines(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
             line, first = line.removeprefix(b"\xef\xbb\xbf"), False
         if blank or line.strip():
             yield line
+
+
+def decoded(file: Any) -> Iterator[str]:
+    """Yield the lines of a file as text, line ends included."""
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        yield from text
+    finally:
+        text.detach()  # whoever opened the file closes it
 
 
 def _json_line(line: bytes) -> dict[str, Any] | str:
@@ -373,8 +389,7 @@ def _of_csv(
     file: Any, path: str, delimiter: str, rows: int
 ) -> Iterator[tuple[sources.Source, dict[int, str]]]:
     csv.field_size_limit(1 << 27)
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    lines = csv.reader(text, delimiter=delimiter)
+    lines = csv.reader(decoded(file), delimiter=delimiter)
     header = [h.strip() for h in next(lines, [])]
 
     def parsed() -> Iterator[dict[str, Any] | str]:
@@ -389,7 +404,7 @@ def _of_csv(
         for what in ("references", "objects"):
             cells = getattr(source, what)
             if cells is not None:
-                setattr(source, what, [sources._cell_list(c) for c in cells])
+                setattr(source, what, [sources.cell_list(c) for c in cells])
         yield source, broken
 
 
@@ -404,10 +419,10 @@ def _records(
             row = {"caption": ""}
         block.append(row)
         if len(block) == rows:
-            yield sources._records(block, path, unit), broken
+            yield sources.of_records(block, path, unit), broken
             block, broken = [], {}
     if block:
-        yield sources._records(block, path, unit), broken
+        yield sources.of_records(block, path, unit), broken
 
 
 def checked(
@@ -467,7 +482,7 @@ def _listed(given: Any) -> tuple[list[str], str | None]:
 
 
 def _picture(image: Any) -> tuple[str | None, bytes | None, str | None]:
-    if image is None or image == "":
+    if image is None or (isinstance(image, str) and not image):
         return None, None, None
     if isinstance(image, str | int | float):
         return key(image), None, None
@@ -516,7 +531,7 @@ def _blocks(rows: Iterator[dict[str, Any]], size: int) -> Iterator[pa.Table]:
     for row in rows:
         block.append({"caption": None, "references": None, "image": None, **row})
         if len(block) == min(size, 512):
-            yield checked(sources._records(block, "tar", "sample"), {}, 0, "")
+            yield checked(sources.of_records(block, "tar", "sample"), {}, 0, "")
             block = []
     if block:
-        yield checked(sources._records(block, "tar", "sample"), {}, 0, "")
+        yield checked(sources.of_records(block, "tar", "sample"), {}, 0, "")

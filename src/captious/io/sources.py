@@ -25,7 +25,7 @@ NAMES = {
     "system": ("system", "model"),
     "objects": ("objects", "labels"),
 }
-_NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
+NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
 
 
 @dataclass
@@ -108,7 +108,7 @@ def of_json(data: Any, path: str) -> Source:
         if not data:
             raise InputError(f"{path}: the list is empty")
         if all(isinstance(d, Mapping) for d in data):
-            return _records(data, path, "entry")
+            return of_records(data, path, "entry")
         lists = [isinstance(d, list | tuple) for d in data]
         if all(lists):
             return Source(path, references=list(data), parallel=True)
@@ -190,7 +190,8 @@ def _dictionary(data: Mapping[str, Any], path: str) -> Source:
     return Source(path, caption=list(data.values()), id=list(data), image=list(data))
 
 
-def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
+def of_records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
+    """Return records as columns, by what they hold."""
     held: dict[str, None] = {}
     for row in rows:
         held.update(dict.fromkeys(row))
@@ -199,7 +200,7 @@ def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
     for what, name in columns.items():
         if name is not None:
             setattr(out, what, [row.get(name) for row in rows])
-    _numbered(out, {n: [row.get(n) for row in rows] for n in held if _NUMBERED.fullmatch(str(n))})
+    _numbered(out, {n: [row.get(n) for row in rows] for n in held if NUMBERED.fullmatch(str(n))})
     return _finished(out, held)
 
 
@@ -244,7 +245,7 @@ def _jsonl(path: Path) -> Source:
         numbers.append(i)
     if problems:
         raise InputError(problems)
-    return _records(rows, str(path), "line")
+    return of_records(rows, str(path), "line")
 
 
 _DELIMITERS = ",;\t|"
@@ -282,16 +283,16 @@ def _csv(path: Path, delimiter: str | None) -> Source:
         raise InputError(problems)
     if not rows:
         raise InputError(f"{path}: there is a header but no row")
-    out = _records([dict(zip(header, r, strict=True)) for r in rows], str(path), "row")
+    out = of_records([dict(zip(header, r, strict=True)) for r in rows], str(path), "row")
     out.first = 2
     for what in ("references", "objects"):
         cells = getattr(out, what)
         if cells is not None:
-            setattr(out, what, [_cell_list(c) for c in cells])
+            setattr(out, what, [cell_list(c) for c in cells])
     return out
 
 
-def _cell_list(cell: Any) -> Any:
+def cell_list(cell: Any) -> Any:
     """Read a list that was written into one cell, as JSON or as Python writes it."""
     if not isinstance(cell, str):
         return cell
@@ -313,7 +314,7 @@ def _parquet(path: Path) -> Source:
     if not table.num_rows:
         raise InputError(f"{path}: the table has no row")
     names = [n for listed in NAMES.values() for n in listed]
-    known = [n for n in table.column_names if n in names or _NUMBERED.fullmatch(n)]
+    known = [n for n in table.column_names if n in names or NUMBERED.fullmatch(n)]
     if len(set(known)) < len(known):
         raise InputError(f"{path}: two columns have the same name")
     return of_columns(to_lists(table.select(known), path), str(path))
@@ -326,7 +327,7 @@ def of_columns(columns: dict[str, list[Any]], path: str) -> Source:
         name = next((n for n in listed if n in columns), None)
         if name is not None:
             setattr(out, what, columns[name])
-    _numbered(out, {n: c for n, c in columns.items() if _NUMBERED.fullmatch(n)})
+    _numbered(out, {n: c for n, c in columns.items() if NUMBERED.fullmatch(n)})
     return _finished(out, list(columns))
 
 

@@ -8,7 +8,8 @@ A set is all captions of one system for one image.
                    CIDEr-D between the m captions (Wang and Chan 2019); 0 = all equal, 1 = nothing
                    in common
     vocabulary   = different words that the system uses, in all captions
-    novel        = captions that are not in the file ``seen`` (the training captions)
+    novel        = captions that are not in the file ``seen`` (the training captions); without a
+                   file, captions that equal no reference of this run
 
 Worked example: *a dog*, *a cat* have 4 words, 3 different: div_1 = 0.75; 2 pairs, 2 different:
 div_2 = 2/4 = 0.5 (both are divided by the number of words, as is usual).
@@ -53,13 +54,15 @@ class CaptionGroups:
     """The captions of every (system, image), sorted; the corpus facts of the metric."""
 
     groups: Mapping[Key, tuple[str, ...]]
+    references: frozenset[str] = frozenset()
     values: dict[Key, tuple[float, float, float]] = field(default_factory=dict)
     words: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """A hash of all captions."""
-        whole = json.dumps(sorted((*key, *texts) for key, texts in self.groups.items()))
+        sets = sorted((*key, *texts) for key, texts in self.groups.items())
+        whole = json.dumps([sets, sorted(self.references)])
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -69,7 +72,7 @@ class Diversity(Metric):
 
     Args:
         df: document frequencies of CIDEr-D: ``coco-val`` (built in) or a file.
-        seen: text file of training captions, one per line; empty: novel is not computed.
+        seen: text file of training captions, one per line; empty: the references of the run.
         tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
     """
 
@@ -82,14 +85,11 @@ class Diversity(Metric):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("div_1", 0.0, 1.0, "different words over words, per set"),
         Column("div_2", 0.0, 1.0, "different word pairs over words, per set"),
-        Column(
-            "mbleu_4", 0.0, 1.0, "BLEU-4 against the other captions of the set", False, _ALONE
-        ),
+        Column("mbleu_4", 0.0, 1.0, "BLEU-4 against the other captions of the set", False, _ALONE),
         Column("self_cider", 0.0, 1.0, "spread of CIDEr-D within the set", undefined=_ALONE),
         Column("vocabulary", 0.0, float("inf"), "different words of the system"),
-        Column("novel", 0.0, 1.0, "captions that are not in the training file",
-               undefined="no file of training captions is named (seen=FILE)"),
-    )  # fmt: skip
+        Column("novel", 0.0, 1.0, "captions that nobody wrote before"),
+    )
     empty: ClassVar[float] = float("nan")
 
     def __post_init__(self) -> None:
@@ -103,13 +103,16 @@ class Diversity(Metric):
         groups: dict[Key, list[str]] = {}
         for key, text in zip(_keys(samples), samples.captions(), strict=True):
             groups.setdefault(key, []).append(text)
-        return CaptionGroups({key: tuple(sorted(texts)) for key, texts in groups.items()})
+        numbers = np.unique(samples.reference)
+        known = frozenset(map(self._plain, samples.pool.strings(numbers)))
+        return CaptionGroups({key: tuple(sorted(texts)) for key, texts in groups.items()}, known)
 
     def merge(self, a: CaptionGroups, b: CaptionGroups) -> CaptionGroups:
         """Join the sets of two shards."""
         keys = {**a.groups, **b.groups}
         joined = {k: sorted((*a.groups.get(k, ()), *b.groups.get(k, ()))) for k in keys}
-        return CaptionGroups({key: tuple(texts) for key, texts in joined.items()})
+        sets = {key: tuple(texts) for key, texts in joined.items()}
+        return CaptionGroups(sets, a.references | b.references)
 
     def stats(self, samples: CaptionSet, context: CaptionGroups) -> Stats:
         """Return weights, weighted set values, BLEU's counts, the vocabulary's share, novelty."""
@@ -118,7 +121,7 @@ class Diversity(Metric):
         rows = np.zeros((len(samples), 19))
         reasons: dict[int, str] = {}
         pairs: list[tuple[int, str, tuple[str, ...]]] = []
-        known = _seen(self.seen, self.tokenizer) if self.seen else None
+        known = _seen(self.seen, self.tokenizer) if self.seen else context.references
         for row, (key, text) in enumerate(zip(keys, texts, strict=True)):
             group = context.groups.get(key)
             if group is None:
@@ -137,8 +140,7 @@ class Diversity(Metric):
             counts = context.words[key[0]]
             words = set(_words(text, self.tokenizer))
             rows[row, 16] = sum(1.0 / max(counts[word], 1) for word in sorted(words))
-            if known is not None:
-                rows[row, 17:] = 1.0, " ".join(_words(text, self.tokenizer)) not in known
+            rows[row, 17:] = 1.0, self._plain(text) not in known
         if pairs:
             against = CaptionSet.build([p[1] for p in pairs], [p[2] for p in pairs])
             rows[[p[0] for p in pairs], 6:16] = Bleu(self.tokenizer).stats(against, None).rows
@@ -181,6 +183,9 @@ class Diversity(Metric):
             {"captions": list(group), "words": dict(words)},
         )
 
+    def _plain(self, text: str) -> str:
+        return " ".join(_words(text, self.tokenizer))
+
     def _learn(self, keys: Iterable[Key], context: CaptionGroups) -> None:
         """Compute the values of sets that are asked for the first time."""
         for system in {key[0] for key in context.groups} - set(context.words):
@@ -202,18 +207,21 @@ class Diversity(Metric):
 
     def _spreads(self, groups: list[tuple[str, ...]]) -> list[float]:
         """Self-CIDEr of sets; all pairs of all sets are scored together."""
-        place = [(i, j) for g in groups for i in range(len(g)) for j in range(i, len(g))]
-        owner = [
-            number for number, g in enumerate(groups) for _ in range(len(g) * (len(g) + 1) // 2)
+        place = [
+            (number, i, j)
+            for number, group in enumerate(groups)
+            for i in range(len(group))
+            for j in range(i, len(group))
         ]
         if not place:
             return []
         metric = CiderD(df=self.df, tokenizer=self.tokenizer)
-        pairs = [(groups[n][i], groups[n][j]) for n, (i, j) in zip(owner, place, strict=True)]
-        samples = CaptionSet.build([a for a, _ in pairs], [[b] for _, b in pairs])
+        samples = CaptionSet.build(
+            [groups[n][i] for n, i, _ in place], [[groups[n][j]] for n, _, j in place]
+        )
         values = metric.stats(samples, metric.prepare(samples)).rows[:, 0]
-        matrices = [np.zeros((len(g), len(g))) for g in groups]
-        for number, (i, j), value in zip(owner, place, values.tolist(), strict=True):
+        matrices = [np.zeros((len(group), len(group))) for group in groups]
+        for (number, i, j), value in zip(place, values.tolist(), strict=True):
             matrices[number][i, j] = matrices[number][j, i] = value
         return [self_cider(matrix) for matrix in matrices]
 

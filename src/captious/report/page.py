@@ -15,7 +15,7 @@ from captious.engine.table import ScoreTable
 from captious.errors import MissingExtra, UsageError
 from captious.io import files
 from captious.report import contents as told
-from captious.report import explained, photographs
+from captious.report import explained, extras, photographs
 
 if TYPE_CHECKING:
     import jinja2
@@ -37,6 +37,7 @@ class Options:
         seconds: bound on the time that explanations may take.
         images: folder of the photographs, if they are not where they were.
         bundle: write a folder that holds every caption.
+        columns: file with columns of the user's own, by id.
     """
 
     title: str = ""
@@ -44,6 +45,7 @@ class Options:
     seconds: float = 60.0
     images: Path | None = None
     bundle: bool = False
+    columns: Path | None = None
 
 
 def check(path: Path, options: Options) -> None:
@@ -69,6 +71,7 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     """Write the report of a table and return remarks on what was left out."""
     options = options or Options()
     check(path, options)
+    more = extras.Extras() if options.columns is None else extras.read(options.columns, table)
     most = len(table) if options.bundle else options.most
     shown = told.choose(table, most)
     rows = told.rows_of(shown).tolist()
@@ -76,10 +79,10 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     share = 50 if options.bundle else 1
     small = photographs.gather(pictures, share * _PHOTOGRAPHS)
     why = explained.explain_table(table, rows, options.seconds, share * _EXPLANATIONS)
-    data = told.contents(table, shown)
+    data = told.contents(table, shown, more)
     data["title"] = options.title or "captious report"
     data["explained"] = {str(row): parts for row, parts in why.rows.items()}
-    data["left_out"] = why.left_out
+    data["left_out"] = [*why.left_out, *more.left_out]
     data["photographs"] = {"kind": small.kind, "problems": small.problems[:20]}
     for item, listed in zip(data["items"], shown.rows, strict=True):
         item["rows"] = listed
@@ -90,7 +93,7 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     else:
         with files.replacing(path) as file:
             file.write(page(data, small.text))
-    remarks = list(why.left_out)
+    remarks = [*why.left_out, *more.left_out]
     if shown.how:
         remarks.append(
             f"{len(shown.rows):,} of {shown.total:,} samples are inside: {shown.how}; "

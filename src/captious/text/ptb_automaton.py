@@ -52,7 +52,7 @@ def build() -> Automaton:
     """Write out every state that the rules of ``ptb`` can reach; takes seconds."""
     from captious.text.ptb import scanner
 
-    machine, rules = scanner()
+    machine, rules = scanner.__wrapped__()  # a fresh one: it numbers what it meets as it goes
     kinds = np.array([machine[chr(code)] for code in range(0x10000)], np.uint8)
     classes = int(kinds.max()) + 1
     order, number = [machine.start], {machine.start.number: 0}

@@ -88,7 +88,7 @@ def read_records(path: Path, checks: Checks) -> list[Record]:
     elif kind == "json":
         rows = files.read_json(path)
     else:
-        raise InputError(f"{path}: judgements are read from .json, .jsonl, .csv, .tsv or .parquet")
+        raise InputError(f"{path}: records are read from .json, .jsonl, .csv, .tsv or .parquet")
     if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
         raise InputError(f"{path}: expected a list of records")
     return [(f"record {n}", row) for n, row in enumerate(rows, 1)]

@@ -6,7 +6,8 @@ const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOT
 const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
-const C = D.columns, S = D.systems, REMOTE = D.remote || null; // the explorer: address of the run
+const M = D.columns.length; // behind the metrics' columns stand the user's own, as axes of the scatter
+const C = [...D.columns, ...D.axes.map((name) => ({ name, label: name, times: 1, low: null, high: null, better: true, meaning: name, signature: "", main: false }))], S = D.systems, REMOTE = D.remote || null; // the explorer: address of the run
 const { SMALL, esc, el, mix, overlay, draw } = captiousParts({ tip: (...a) => tip(...a), untip: () => untip(), save: (svg) => download(`${state.caption}-${tab}.svg`, svg, "image/svg+xml") });
 const main = C.map((c, i) => i).filter((i) => C[i].main);
 const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "captious_ref", "bertscore_f", "vifidel", "rouge_l", "bleu_4"];
@@ -72,7 +73,8 @@ function missing(text, refs) {
 }
 
 // -- overview -----------------------------------------------------------------------------
-const shownColumns = () => state.all || !main.length ? C.map((_, i) => i) : main;
+const real = C.map((_, i) => i).filter((i) => i < M);
+const shownColumns = () => state.all || !main.length ? real : main;
 function overview() {
   const cols = shownColumns();
   let html = `<caption class="hidden">Corpus values of every system</caption><thead><tr><th scope="col">System</th>`;
@@ -95,7 +97,7 @@ function overview() {
   $("table").innerHTML = html + "</tbody>";
   const T = D.testing;
   $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference to the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
-  $("columns").hidden = main.length === C.length;
+  $("columns").hidden = main.length === M;
   $("columns").setAttribute("aria-pressed", state.all);
 }
 function copied(kind) {
@@ -151,6 +153,21 @@ function gap() {
   out += "</svg>";
   const word = t ? (t.s ? ((t.d > 0) === C[c].better ? "significantly better" : "significantly worse") : "not significantly different") : "";
   $("gap").innerHTML = out + (t ? `<p class="remark">${esc(S[state.vs])} is ${word} than ${esc(S[state.base])} in ${esc(C[c].label)}: ${sign(t.d, c)} (${sign(t.l, c)} to ${sign(t.h, c)}), p ${t.p < 0.001 ? "< 0.001" : "= " + t.p.toFixed(3)} after correction.</p>`.replace("not significantly different than", "not significantly different from") : "");
+}
+function trend() { // systems in their order, as of a model that is trained on
+  $("trendbox").hidden = S.length < 3; if (S.length < 3) return;
+  const c = state.metric, w = 600, tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
+  if (!known.length) { $("trend").textContent = ""; return; }
+  const low = Math.min(...known), high = Math.max(...known), x = (s) => left + s / (S.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
+  let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from run to run" font-size="12">`;
+  for (let i = 0; i <= 2; i++) { const v = low + (high - low) * i / 2; out += `<line class="axis" x1="${left}" x2="${w - right}" y1="${y(v)}" y2="${y(v)}"/><text class="q" x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${fmt(v, c)}</text>`; }
+  const at = S.map((_, s) => s).filter((s) => D.corpus[s][c][0] !== null);
+  const band = at.filter((s) => D.corpus[s][c][1] !== null);
+  if (band.length > 1) out += `<path d="M${band.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][2]).toFixed(1)}`).join("L")}L${[...band].reverse().map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][1]).toFixed(1)}`).join("L")}Z" fill="#0072B2" fill-opacity=".14"/>`;
+  out += `<path d="M${at.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][0]).toFixed(1)}`).join("L")}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-opacity=".5"/>`;
+  const every = Math.ceil(S.length / 8);
+  for (const s of at) { const t = s ? test(c, s - 1, s) : null; out += `<circle cx="${x(s)}" cy="${y(D.corpus[s][c][0])}" r="${t && t.s ? 6.5 : 4.5}" fill="${colour(s)}"><title>${esc(S[s])}: ${fmt(D.corpus[s][c][0], c)}${t ? `, ${sign(t.d, c)} to the one before${t.s ? ", significant" : ""}` : ""}</title></circle>`; if (s % every === 0) out += `<text class="q" x="${x(s)}" y="${tall - 16}" text-anchor="${s === 0 ? "start" : s === S.length - 1 ? "end" : "middle"}">${esc(brief(S[s], Math.max(8, Math.floor(70 / Math.min(S.length, 8)))))}</text>`; }
+  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the systems, with 95 % intervals. A large dot: significantly different from the one before.</p>`;
 }
 const points = [];
 let plotBox = null;
@@ -219,7 +236,7 @@ function keep(item, i) {
   if (brushed && !item.captions.some((_, s) => brushed.has(i + "/" + s))) return false;
   if (state.mode === "different" && new Set(item.captions.filter(Boolean).map((k) => k.t)).size < 2) return false;
   if (state.mode === "regressions") { const d = difference(item); if (d === null || d >= 0) return false; }
-  if (state.mode === "unscored" && !item.captions.some((k) => k && k.v.some((v) => v === null))) return false;
+  if (state.mode === "unscored" && !item.captions.some((k) => k && k.v.slice(0, M).some((v) => v === null))) return false;
   if (state.mode === "cut" && !item.captions.some((k) => k && (!words(k.t).length || CUT.has(words(k.t).pop())))) return false;
   if (state.find) { const all = [item.id, ...item.captions.map((k) => k ? k.t : ""), ...item.refs].join(" ").toLowerCase(); if (!state.find.toLowerCase().split(/\s+/).every((w) => all.includes(w))) return false; }
   return true;
@@ -296,7 +313,7 @@ function about() {
   const out = [...D.left_out, ...D.photographs.problems];
   if (D.shown.how && !REMOTE) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
   const list = (title, lines) => lines.length ? `<h3>${title}</h3><ul>${lines.map((l) => `<li>${esc(l)}</li>`).join("")}</ul>` : "";
-  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(C.map((c) => c.signature))].map((g) => `<dt>${C.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
+  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(D.columns.map((c) => c.signature))].map((g) => `<dt>${D.columns.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
@@ -388,13 +405,13 @@ function recall() {
 const tip = (text, x, y) => { const t = $("tip"); t.textContent = text; t.hidden = false; const host = $("caption").open ? $("caption") : document.body; if (t.parentElement !== host) host.append(t); const r = t.getBoundingClientRect(); t.style.left = Math.max(6, Math.min(x + 12, innerWidth - r.width - 8)) + "px"; t.style.top = (y + r.height + 24 > innerHeight ? y - r.height - 10 : y + 16) + "px"; };
 const untip = () => { $("tip").hidden = true; if ($("tip").parentElement !== document.body) document.body.append($("tip")); };
 function selects() {
-  const cols = (chosen) => C.map((c, i) => `<option value="${i}" ${i === chosen ? "selected" : ""}>${esc(c.label)}</option>`).join("");
+  const cols = (chosen, all) => (all ? C : C.slice(0, M)).map((c, i) => `<option value="${i}" ${i === chosen ? "selected" : ""}>${esc(c.label)}</option>`).join("");
   for (const id of ["metric", "bucketmetric"]) $(id).innerHTML = cols(state.metric);
-  $("x").innerHTML = cols(state.x); $("y").innerHTML = cols(state.y);
+  $("x").innerHTML = cols(state.x, true); $("y").innerHTML = cols(state.y, true);
   $("base").innerHTML = S.map((n, i) => `<option value="${i}" ${i === state.base ? "selected" : ""}>${esc(n)}</option>`).join("");
   document.querySelector(".base").hidden = S.length < 2; $("find").value = state.find;
 }
-function refresh() { selects(); overview(); ridges(); gap(); scatter(); gallery(); buckets(); remember(); }
+function refresh() { selects(); overview(); ridges(); gap(); trend(); scatter(); gallery(); buckets(); remember(); }
 function theme(to) {
   const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (to) document.documentElement.dataset.theme = to;

@@ -69,12 +69,10 @@ function checks(box, metrics, first) {
 }
 const picked = (form) => [...form.querySelectorAll("input[name=metric]:checked")].map((i) => i.value);
 document.querySelectorAll(".drop").forEach((box) => {
-  const input = box.querySelector("input"), told = box.querySelector("em");
-  const tell = () => { const n = input.files.length; told.textContent = n > 3 ? `${n} files` : ""; };
-  input.addEventListener("change", tell);
+  const input = box.querySelector("input");
   box.addEventListener("dragover", (e) => { e.preventDefault(); box.classList.add("over"); });
   box.addEventListener("dragleave", () => box.classList.remove("over"));
-  box.addEventListener("drop", (e) => { e.preventDefault(); box.classList.remove("over"); input.files = e.dataTransfer.files; tell(); });
+  box.addEventListener("drop", (e) => { e.preventDefault(); box.classList.remove("over"); input.files = e.dataTransfer.files; });
 });
 $("upload").addEventListener("submit", async (e) => {
   e.preventDefault();
