@@ -172,7 +172,7 @@ def test_formats_hold_corpus_and_captions(tmp_path):
         text = (tmp_path / name).read_text()
         assert "rouge" in text
         assert "bs:1000" in text
-    with pytest.raises(UsageError, match="ending"):
+    with pytest.raises(UsageError, match="cannot tell the format"):
         table.save(tmp_path / "a.docx")
 
 
