@@ -54,7 +54,7 @@ def main() -> None:
             teacher=None,
         )
     )
-    model, words = scan.load(assets.resolve("scan-flickr8k"))
+    model, words = scan.load(assets.resolve("scan-coco"))
     model.eval()
     split = parts_of(words)
     names, store = splits["dev"], open_regions(args.regions)

@@ -3,7 +3,8 @@
     python benchmarks/lm.py [--model FOLDER] [--train N] [--test N]
 
 Both models are built on the COCO training captions of the pycocoevalcap wheel (the shipped network
-saw all of them) and measured on held-out validation captions, with the same vocabulary: words that
+saw all of them, and others) and measured on held-out validation captions, with the same
+vocabulary: words that
 the network does not know are one class for both.
 """
 
@@ -75,6 +76,11 @@ class KneserNey:
         return math.exp(-logs / n)
 
 
+def fluency(model: lm.LanguageModel, sentences: list[list[str]]) -> np.ndarray:
+    """Return the measures of captions of one sentence each."""
+    return model.fluency([[s] for s in sentences])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default=None)
@@ -102,10 +108,10 @@ def main() -> None:
         while other == t and len(set(t)) > 1:
             rng.shuffle(other)
         mixed.append(other)
-    plain = model.fluency(test)[:, 0]
+    plain = fluency(model, test)[:, 0]
     print(
         f"prefers the caption to its words shuffled          "
-        f"{100 * np.mean(plain > model.fluency(mixed)[:, 0]):.2f} %"
+        f"{100 * np.mean(plain > fluency(model, mixed)[:, 0]):.2f} %"
     )
     with_article = [(t, [i for i, w in enumerate(t) if w in ("a", "an", "the")]) for t in test]
     with_article = [(t, at) for t, at in with_article if at]
@@ -113,7 +119,7 @@ def main() -> None:
     for t, at in with_article:
         i = rng.choice(at)
         doubled.append(t[: i + 1] + t[i:])
-    right = (model.fluency([t for t, _ in with_article]) > model.fluency(doubled))[:, 0]
+    right = (fluency(model, [t for t, _ in with_article]) > fluency(model, doubled))[:, 0]
     print(
         f"prefers the caption to one with an article doubled {100 * right.mean():.2f} % "
         f"(of {len(with_article):,} with an article)",

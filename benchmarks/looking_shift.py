@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--regions", type=Path, required=True)
-    parser.add_argument("--look", default="scan-flickr8k")
+    parser.add_argument("--look", default="scan-coco")
     parser.add_argument("--images", type=int, default=300)
     args = parser.parse_args()
     torch.set_num_threads(1)

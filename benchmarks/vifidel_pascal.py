@@ -97,7 +97,7 @@ def systems(vectors: str, stores: dict[str, ObjectStore]):
     yield "VIFIDEL gold, paper", "VIFIDEL gold", Vifidel("paper", vectors), gold, 0
     yield "VIFIDEL gold, release", "VIFIDEL gold", Vifidel("release", vectors), gold, 0
     yield "VIFIDEL+CIDEr gold", "VIFIDEL+CIDEr", VifidelCider(vectors=vectors), gold, 0
-    if "lm-coco" in assets.known() and not VifidelLm(vectors=vectors).missing():
+    if "lm-captions" in assets.known() and not VifidelLm(vectors=vectors).missing():
         yield "VIFIDEL+LM gold", "VIFIDEL+LM", VifidelLm(vectors=vectors), gold, 0
     yield "WMD best", "WMD_best", Wmd(vectors=vectors), None, 0
     yield "WMD worst", "WMD_worst", Wmd(vectors=vectors), None, 1

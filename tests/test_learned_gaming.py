@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -154,7 +155,11 @@ def test_shipped_models_say_everything(name):
     metric = registry.create(name)
     model = metric.open()
     quality = model.facts["quality"]
-    assert {"flickr8k-expert tau-c, half B", "pascal50s, 5 references, ties half"} <= set(quality)
+    wanted = {"flickr8k-expert tau-c, half B", "pascal50s, 5 references, ties half"}
+    if name.startswith("captious"):
+        wanted = {"expert", "crowd", "cxc", "pascal", "swaps"}
+        assert all({"half A", "half B"} == set(quality[d]) for d in wanted)
+    assert wanted <= set(quality)
     assert model.facts["data"]
     assert model.facts["options"]["seed"] is not None
     assert all(model.identities)
@@ -173,6 +178,40 @@ def test_the_default_is_the_model_of_the_paper(name):
     assert model.facts["data"]["weight of machine, other, gamed"] == [1, 1, 1]
     guarded = registry.create(f"{name}(guard=True)").open()
     assert [i.text for i in guarded.inputs][-2:] == ["stumbles", "distinct"]
+
+
+MONOTONE = (*(f"{n}(guard=True)" for n in SIX), "captious_ref", "captious_ref(image=False)",
+            "captious_free")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+def test_no_input_lowers_the_score_by_rising(name):
+    """Weights and curves prove it for all values; drawn captions show it."""
+    model = registry.create(name).open()
+    assert all(i.higher_is_better for i in model.inputs)
+    assert model.linear
+    assert (model.weights >= 0).all()
+    assert (model.weights > 0).sum() >= 3
+    assert (model.scaling.spread > 0).all()
+    assert (np.diff(model.scaling.knots, axis=0) > 0).all()
+    assert (np.diff(model.scaling.heights) > 0).all()
+    rng = np.random.default_rng(0)
+    low, high = model.scaling.knots[[0, -1]]
+    high = np.minimum(high, low + 20)
+    captions = rng.uniform(low, high, (200, len(low)))
+    for at in range(len(low)):
+        raised = captions.copy()
+        raised[:, at] += rng.uniform(0, 1, 200) * (high[at] - low[at])
+        assert (model.scores(raised) >= model.scores(captions)).all()
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_the_papers_networks_say_that_they_are_not_monotone(name):
+    """Raising an input can lower their score, as in the paper; the page of the metric says so."""
+    metric = registry.create(name)
+    model = metric.open()
+    assert not model.linear
+    assert "may fall when an input rises" in sys.modules[type(metric).__module__].__doc__
 
 
 def test_composite_is_eval_mwcs():

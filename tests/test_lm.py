@@ -56,10 +56,10 @@ def test_order_of_words_matters(trained):
     model = lm.load(str(trained[0]))
     good = "a red dog sits on the street".split()
     bad = "street the on sits dog red a".split()
-    both = model.fluency([good, bad])
+    both = model.fluency([[good], [bad]])
     assert both[0, 0] > 2 * both[1, 0]
     assert both[0, 1] > both[1, 1] + 1
-    alone = np.concatenate([model.fluency([s]) for s in (good, bad)])
+    alone = np.concatenate([model.fluency([[s]]) for s in (good, bad)])
     np.testing.assert_allclose(both, alone, atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_slor_is_the_gain_of_context_over_frequency(trained):
     share = np.log(1 / 8)
     a, end = model.token_scores(["a"])
     wanted = ((a - share) + (end - share)) / 2
-    assert model.fluency([["a"]])[0, 1] == pytest.approx(wanted, abs=1e-9)
+    assert model.fluency([[["a"]]])[0, 1] == pytest.approx(wanted, abs=1e-9)
 
 
 def test_a_model_without_counts_has_no_slor(trained, tmp_path):

@@ -367,7 +367,7 @@ def test_unknown_compounds_are_read_as_their_parts():
 def test_the_shipped_model_reads_compounds():
     from captious.models import grounding
 
-    model = grounding.load("scan-flickr8k")
+    model = grounding.load("scan-coco")
     said = model.tokens("A man at a diningtable.")
     assert said == ["<start>", "a", "man", "at", "a", "dining", "table", ".", "<end>"]
     assert model.unknown("a diningtable and a pottedplant") == 0

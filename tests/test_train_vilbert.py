@@ -592,7 +592,7 @@ def test_learning_to_look_by_command(tmp_path, capsys):
         "--text", "none", "--teacher", "none", "--batch", "4", "--steps", "2",
     ]  # fmt: skip
     assert cli.main([*common, "-o", str(tmp_path / "first")]) == 0
-    assert cli.main([*common, "--look", "scan-flickr8k", "-o", str(tmp_path / "x")]) == 2
+    assert cli.main([*common, "--look", "scan-coco", "-o", str(tmp_path / "x")]) == 2
     assert "--start" in capsys.readouterr().err
     last = [*common, "--start", str(tmp_path / "first")]
     last += ["--look", str(grounding(tmp_path / "scan"))]

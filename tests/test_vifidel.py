@@ -226,7 +226,7 @@ def test_average_with_the_language_model(space, tmp_path):
     from captious.metrics.vifidel_combined import VifidelLm
     from captious.models import lm
 
-    if "lm-coco" not in assets.known():
+    if "lm-captions" not in assets.known():
         pytest.skip("the language model is not in the manifest yet")
     torch.manual_seed(1)
     words = [*lm.SPECIAL, "a", "dog", "run", "car", "puppy"]

@@ -14,16 +14,17 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/df-coco-val.npz",
     ),
     Asset(
-        name="lm-coco",
-        purpose="language model of captions, trained by us on the COCO training captions (lm)",
-        licence="Apache-2.0 (weights); COCO captions are CC-BY 4.0",
+        name="lm-captions",
+        purpose="language model of captions, trained by us on captions of COCO, Flickr30k, "
+        "Flickr8k and nocaps (lm)",
+        licence="Apache-2.0 (weights); see its model card for the text",
         remedy="reinstall captious (it is part of the package)",
-        builtin="weights/lm-coco",
+        builtin="weights/lm-captions",
     ),
     Asset(
         name="composites",
         purpose="learned composites (eval_ms ... eval_mwcs, captious_ref, captious_free), trained "
-        "by us on COCO captions and Flickr8k judgements",
+        "by us on COCO captions and on judgements of six domains",
         licence="Apache-2.0 (weights); see docs/results-composites.md for the data",
         remedy="reinstall captious (it is part of the package)",
         builtin="weights/composites",
@@ -166,13 +167,6 @@ ASSETS: tuple[Asset, ...] = (
         licence="Apache-2.0 (weights); see its model card for the data",
         remedy="reinstall captious (it is part of the package)",
         builtin="weights/scan-coco",
-    ),
-    Asset(
-        name="scan-flickr8k",
-        purpose="SCAN trained by us on Flickr8k: the grounding model of TIGEr",
-        licence="Apache-2.0 (weights); see its model card for the data",
-        remedy="reinstall captious (it is part of the package)",
-        builtin="weights/scan-flickr8k",
     ),
     Asset(
         name="vilbert-flickr8k",

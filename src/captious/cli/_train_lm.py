@@ -18,6 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pycocoevalcap wheel if none is named",
     )
     parser.add_argument(
+        "--broad",
+        type=Path,
+        metavar="DATA",
+        help="the recipe of the shipped model: captions of COCO, Flickr30k, Flickr8k and nocaps in "
+        "this data folder",
+    )
+    parser.add_argument(
         "--held-out",
         nargs="+",
         type=Path,
@@ -29,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=4e-3, help="learning rate")
     parser.add_argument("--hidden", type=int, default=320)
+    parser.add_argument("--embedding", type=int, default=256)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,12 +48,13 @@ def run(args: argparse.Namespace) -> int:
         held = _texts(args.held_out) if args.held_out else texts[::50]
         texts = texts if args.held_out else [t for i, t in enumerate(texts) if i % 50]
     else:
-        texts = lm.coco_captions("train")
+        texts = lm.broad_captions(args.broad) if args.broad else lm.coco_captions("train")
         held = _texts(args.held_out) if args.held_out else lm.coco_captions("val")[::40][:5000]
     recipe = lm.Recipe(
         epochs=args.epochs,
         rate=args.rate,
         hidden=args.hidden,
+        embedding=args.embedding,
         seed=0 if args.seed is None else args.seed,
     )
     lm.train(

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="an earlier run to start from (or a file in its run/)")  # fmt: skip
     parser.add_argument("--look", metavar="MODEL",
                         help="with --start: the second stage, learning to look from a grounding "
-                        "model (scan-flickr8k, or a folder)")  # fmt: skip
+                        "model (scan-coco, or a folder)")  # fmt: skip
     parser.add_argument("--flipped", type=Path, metavar="STORE",
                         help="features of the mirrored train photographs")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",

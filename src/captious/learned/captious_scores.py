@@ -1,15 +1,22 @@
-"""``captious_ref`` and ``captious_free``: everything captious has, in one score.
+"""``captious_ref`` and ``captious_free``: a few metrics that see different things, in one score.
 
-Trained on what people said of captions (Flickr8k-Expert and Flickr8k-CF, half of the photographs),
-not on human against machine: each feature is brought to normal scores by its quantiles in training,
-and a small model ranks captions as people did. Gamed captions must rank below untouched ones.
+Every input is brought to normal scores by its quantiles in a frozen distribution of captions of
+several domains, so that a score means the same for one caption as for a million:
+
+    score = sigmoid(sum over inputs of weight x normal score + guards - middle),  weights >= 0
+
+No weight is negative: where an input rises, the score cannot fall. The guards, ``stumbles`` (words
+out of context) and ``distinct`` (repetition), are 0 for ordinary captions and low for gamed ones.
+Trained on what people said of captions in several domains (half of the photographs of each), and
+chosen by leaving whole domains out: what counts is the domain where it falls furthest behind its
+best input.
 
 ``captious_ref`` reads references and image; where there is no image, ``image=False`` takes a model
 that was trained without it: nothing is filled in for a missing input. ``captious_free`` reads image
 and caption only.
 
-Worked example: a weighted sum with weights 1 and 2 over two features that lie one deviation above
-and half a deviation below the middle has log odds 1 - 1 = 0, a score of 0.5.
+Worked example: two inputs with the weight 1 each, one deviation above and half a deviation below
+the middle, and a caption that no guard objects to: the log odds are 1 - 0.5 = 0.5, the score 0.62.
 
 Which inputs, what each encoder saw, and all numbers: docs/results-composites.md.
 """
@@ -26,7 +33,7 @@ from captious.metrics.base import Column, Need
 
 @dataclass(frozen=True)
 class CaptiousRef(_Composite):
-    """captious_ref: all metrics in one, with references; trained on human judgements.
+    """captious_ref: several metrics in one, with references; trained on human judgements.
 
     Args:
         image: whether the image is read; without it a model trained for that is taken.
@@ -58,7 +65,7 @@ class CaptiousRef(_Composite):
 
 @dataclass(frozen=True)
 class CaptiousFree(_Composite):
-    """captious_free: all metrics that need no references in one; trained on human judgements."""
+    """captious_free: metrics that need no references in one; trained on human judgements."""
 
     name: ClassVar[str] = "captious_free"
     columns: ClassVar[tuple[Column, ...]] = _column(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 UNKNOWN, START, END = 0, 1, 2
 SPECIAL = ("<unk>", "<s>", "</s>")
 FORMAT = 1
-STUMBLES = 3  # that many of the least expected words count
+STUMBLES = 3  # at least that many of the least expected words count,
+STUMBLING_PART = 5  # and one of so many: a long caption has more chances to stumble
 
 
 @dataclass(frozen=True)
@@ -90,21 +92,26 @@ class LanguageModel:
         """Return ln p of every word and of the end."""
         return self._run([self.encode(words)])[0]
 
-    def fluency(self, sentences: Sequence[Sequence[str]]) -> Floats:
-        """Return (sentences, 3): 1/perplexity, slor and stumbles.
+    def fluency(self, captions: Sequence[Sequence[Sequence[str]]]) -> Floats:
+        """Return (captions, 3): 1/perplexity, slor and stumbles of captions cut into sentences.
 
         The first is the geometric mean of the token probabilities p. With d = ln p - ln f, f being
         a token's share of the training text, the second is the mean of d (the syntactic log odds
-        ratio), the third how far the mean of the three lowest falls below ln 2. These two are NaN
-        where the model was saved without word counts.
+        ratio), the third how far the mean of the lowest fifth of d (three at least) falls below
+        ln 2. These two are NaN where the model was saved without word counts.
         """
-        coded = [self.encode(s) for s in sentences]
-        out = np.full((len(coded), 3), np.nan)
-        for row, (tokens, found) in enumerate(zip(coded, self._run(coded), strict=True)):
+        coded = [self.encode(sentence) for sentences in captions for sentence in sentences]
+        logs = iter(self._run(coded))
+        tokens = iter(coded)
+        out = np.full((len(captions), 3), np.nan)
+        for row, sentences in enumerate(captions):
+            found = np.concatenate([next(logs) for _ in sentences])
+            codes = np.concatenate([next(tokens)[1:] for _ in sentences])
             out[row, 0] = np.exp(found.mean())
             if self.frequency is not None:
-                odds = found - self.frequency[tokens[1:]]
-                lowest = np.sort(odds)[:STUMBLES].mean()
+                odds = found - self.frequency[codes]
+                count = max(STUMBLES, math.ceil(len(odds) / STUMBLING_PART))
+                lowest = np.sort(odds)[:count].mean()
                 out[row, 1:] = odds.mean(), min(0.0, lowest - np.log(2.0))
         return out
 
@@ -172,7 +179,7 @@ def save(
 
 def load(path: str | None = None) -> LanguageModel:
     """Open the shipped model, or the one in a folder."""
-    return _load(assets.resolve("lm-coco", path, wanted_by="the language model"))
+    return _load(assets.resolve("lm-captions", path, wanted_by="the language model"))
 
 
 @lru_cache(maxsize=2)

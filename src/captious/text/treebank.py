@@ -53,12 +53,13 @@ _FUSED = re.compile(
 def split(text: str) -> list[str]:
     """Words and punctuation of a text, sentence by sentence."""
     words: list[str] = []
-    for sentence in _sentences(text):
+    for sentence in sentences(text):
         words += _words(sentence)
     return words
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text; abbreviations do not end one."""
     found, begin = [], 0
     for gap in _SENTENCE_END.finditer(text):
         before = text[begin : gap.start()].rsplit(None, 1)

@@ -17,7 +17,8 @@ import numpy as np
 
 from captious.errors import InputError, MissingExtra
 from captious.models import lm
-from captious.text import tokenizers
+from captious.reading import read_parquet, read_text
+from captious.text import tokenizers, treebank
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,38 @@ def coco_captions(split: str) -> list[str]:
         return [a["caption"] for a in json.loads(file.read(name))["annotations"]]
 
 
+def broad_captions(data: Path) -> list[str]:
+    """Return captions of several collections, none of a photograph that a tested set judges.
+
+    COCO train2014; Flickr30k and Flickr8k, training photographs without those that Flickr8k-Expert
+    and Flickr8k-CF judge (Flickr30k names the same photograph by its number alone); captions and
+    references of the photographs of nocaps-FOIL that belong to half A (foils are left out).
+    """
+    from captious.training.domains import first_half
+
+    def lines(name: str) -> list[str]:
+        return read_text(data / "flickr8k" / name).splitlines()
+
+    judged = {
+        line.split("\t")[0].partition("_")[0]
+        for name in ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
+        for line in lines(name)
+    }
+    trained = {line.partition("_")[0] for line in lines("Flickr_8k.trainImages.txt")} - judged
+    texts = coco_captions("train")
+    for line in lines("Flickr8k.token.txt"):
+        name, _, caption = line.partition("\t")
+        if name.partition("_")[0] in trained:
+            texts.append(caption)
+    for row in read_parquet(data / "flickr30k/captions.parquet").to_pylist():
+        if row["split"] == "train" and Path(row["image"]).stem not in judged:
+            texts += row["captions"]
+    for row in read_parquet(data / "nocaps_foil/nocaps_val_foil.parquet").to_pylist():
+        if first_half([row["image"]])[0]:
+            texts += [row["caption"], *row["references"]]
+    return texts
+
+
 def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> list[str]:
     """Return the words that occur often enough, the most frequent first, after the marks."""
     counts = Counter(w for s in sentences for w in s)
@@ -86,8 +119,12 @@ def train(
 
     if len(texts) < 100 or len(held_out) < 10:
         raise InputError("a language model needs at least 100 captions, and 10 held out")
-    cut = tokenizers.get(recipe.tokenizer)
-    sentences = [cut(t) for t in texts]
+    tokenize = tokenizers.get(recipe.tokenizer)
+
+    def cut(text: str) -> list[list[str]]:
+        return [tokenize(sentence) for sentence in treebank.sentences(text)]
+
+    sentences = [words for text in texts for words in cut(text)]
     words = vocabulary(sentences, recipe.least)
     cutoffs = tuple(c for c in (1000, 4000) if c < len(words) - 1) or (max(1, len(words) // 2),)
     sizes = lm.Sizes(len(words), recipe.embedding, recipe.hidden, cutoffs)
@@ -98,7 +135,7 @@ def train(
         return [lm.START, *(number.get(w, lm.UNKNOWN) for w in sentence[:60]), lm.END]
 
     coded_sentences = [coded(s) for s in sentences if s]
-    dev = [coded(cut(t)) for t in held_out]
+    dev = [coded(words) for text in held_out for words in cut(text)]
     torch.manual_seed(recipe.seed)
     layers = lm.network(sizes)
     optimiser = torch.optim.Adam(layers.parameters(), recipe.rate)
