@@ -39,6 +39,7 @@ from captious.evidence.classes import readable
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.text import tokenizers, tokens
 from captious.text._scene_lemmas import Lemmas
+from captious.text.scene_parser import ASSETS as PARSERS
 from captious.text.scene_parser import LONGEST, SceneParser
 from captious.text.synsets import WordTables
 from captious.text.vectors import DEFAULT, open_vectors
@@ -46,7 +47,6 @@ from captious.types import CaptionSet, Floats, Sample, WordMark, WordMarks
 
 _SYNONYM = 0.95
 _MEAN = 0.1
-_PARSERS = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class NounSupport(Metric):
     def assets(self) -> tuple[str, ...]:
         """Vectors, parser and word tables, where they are named assets."""
         named = [self.vectors] if self.vectors in assets.known() else []
-        named += [_PARSERS[self.model]] if self.model in _PARSERS else []
+        named += [PARSERS[self.model]] if self.model in PARSERS else []
         return (*named, *(("meteor-tables",) if self.tables is None else ()))
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:

@@ -39,6 +39,7 @@ from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.metrics.spice import Reader, reader
 from captious.text import tokenizers
 from captious.text.scene_graph import Concept, SceneGraph
+from captious.text.scene_parser import ASSETS as PARSERS
 from captious.text.scene_parser import LONGEST
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
 from captious.types import CaptionSet, Floats, Sample
@@ -94,9 +95,8 @@ class SceneMatch(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """Vectors, parser and word tables, where they are named assets."""
-        parsers = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
         named = [self.vectors] if self.vectors in assets.known() else []
-        named += [parsers[self.model]] if self.model in parsers else []
+        named += [PARSERS[self.model]] if self.model in PARSERS else []
         return (*named, *(("meteor-tables",) if self.tables is None else ()))
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
@@ -112,7 +112,7 @@ class SceneMatch(Metric):
         def graph(group: tuple[int, ...]) -> SceneGraph:
             if group not in graphs:
                 sentences = sorted({s for number in group for s in cut[number]})
-                synsets = self._reader()._synsets_of
+                synsets = self._reader().synsets_of
                 graphs[group] = SceneGraph.of((scenes[s] for s in sentences), synsets)
             return graphs[group]
 
@@ -151,7 +151,7 @@ class SceneMatch(Metric):
         theirs = sorted({s for text in sample.references for s in self._sentences(text)})
         used = self._reader()
         scenes = used.scenes([*mine, *theirs])
-        make = used._synsets_of
+        make = used.synsets_of
         references = SceneGraph.of((scenes[s] for s in theirs), make)
         space = _Likeness(self)
         values = self.scores(space.row(SceneGraph.of((scenes[s] for s in sorted(set(mine))), make),

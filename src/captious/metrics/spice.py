@@ -34,6 +34,7 @@ from captious.text._scene_lemmas import Lemmas
 from captious.text._scene_rules import Parse, Scene, scene
 from captious.text._scene_words import COLOURS, NUMBERS, SIZES
 from captious.text.scene_graph import Concept, Matches, SceneGraph, match
+from captious.text.scene_parser import ASSETS as PARSERS
 from captious.text.scene_parser import LONGEST, SceneParser
 from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
@@ -76,8 +77,7 @@ class Spice(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The tables, and the parser if it is one of ours."""
-        named = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
-        mine = (named[self.model],) if self.model in named else ()
+        mine = (PARSERS[self.model],) if self.model in PARSERS else ()
         return mine + (("meteor-tables",) if self.tables is None else ())
 
     # -- scores -----------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Reader:
             graph = graphs.get(group)
             if graph is None:
                 parts = (scenes[t] for t in group)
-                graph = graphs[group] = SceneGraph.of(parts, self._synsets_of)
+                graph = graphs[group] = SceneGraph.of(parts, self.synsets_of)
             return graph
 
         return graph_of
@@ -163,7 +163,8 @@ class Reader:
     def _read(self, parses: dict[str, Parse]) -> dict[str, Scene]:
         return {text: scene(parse, self._lemmas) for text, parse in parses.items()}
 
-    def _synsets_of(self, word: str) -> frozenset[int]:
+    def synsets_of(self, word: str) -> frozenset[int]:
+        """Return the synsets of a word, looked up once."""
         synsets = self._synsets.get(word)
         if synsets is None:
             synsets = self._synsets[word] = self.tables.all_synsets(word.replace(" ", "_"))

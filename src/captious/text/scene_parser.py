@@ -30,7 +30,7 @@ LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
 _WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
-_ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
+ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 class SceneParser:
@@ -183,15 +183,15 @@ def _load(path: str) -> Any:
 
 def locate(name: str) -> Path:
     """Find the folder of a parser: a name of ours, a folder, or an installed spaCy package."""
-    if name in _ASSETS:
-        return _model_folder(assets.resolve(_ASSETS[name], wanted_by="spice"))
+    if name in ASSETS:
+        return _model_folder(assets.resolve(ASSETS[name], wanted_by="spice"))
     if Path(name).is_dir():
         return _model_folder(Path(name))
     spec = find_spec(name) if name.isidentifier() else None
     if spec is not None and spec.submodule_search_locations:
         return _model_folder(Path(spec.submodule_search_locations[0]))
     raise MissingAsset(
-        f"spice: there is no parser {name!r}. Use {', '.join(map(repr, _ASSETS))}, the folder of a "
+        f"spice: there is no parser {name!r}. Use {', '.join(map(repr, ASSETS))}, the folder of a "
         "spaCy English pipeline, or the name of an installed one (en_core_web_md)."
     )
 
