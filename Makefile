@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 ENV = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-2} HF_HUB_OFFLINE=1
 
-.PHONY: demo browser screenshots test test-full lint bench fuzz chaos docs clean
+.PHONY: demo browser screenshots test test-full test-all lint bench fuzz chaos docs site dist dist-all licences clean
 
 # torch is asked for first and by version: any later request would pull the CUDA packages.
 $(VENV)/.installed: pyproject.toml
@@ -29,6 +29,25 @@ test: $(VENV)/.installed browser
 test-full: $(VENV)/.installed browser
 	$(ENV) $(BIN)/python -m pytest -m "full or not full"
 
+# The tests under every Python from 3.11 to 3.13 that is on this machine, each in its own environment.
+test-all: browser
+	@for version in 3.11 3.12 3.13; do \
+	  if command -v python$$version >/dev/null; then \
+	    $(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  else echo "no python$$version on this machine: not tested"; fi; \
+	done
+
+# Wheel and sdist, the same bytes for the same commit, installed into empty environments.
+dist:
+	$(PYTHON) release/dist.py
+
+# The same, and captious[all] in an empty environment: downloads about 1 GB, takes minutes.
+dist-all:
+	$(PYTHON) release/dist.py --all
+
+licences: $(VENV)/.installed
+	$(BIN)/python release/licences.py
+
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,11 +64,18 @@ fuzz: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	$(ENV) $(BIN)/python benchmarks/chaos.py
 
+# Worked examples, pages of metrics and papers, the output below the commands of the tutorials.
 docs: $(VENV)/.installed
+	$(ENV) $(BIN)/python docs/examples.py
 	$(BIN)/python docs/generate.py
+	$(ENV) $(BIN)/python docs/run.py docs/index.md docs/tutorials/*.md
+
+# The documentation as a web site in site/; a broken link is an error.
+site: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
 
 screenshots: demo browser
 	$(BIN)/python docs/screenshots.py demo-out/report.html
 
 clean:
-	rm -rf $(VENV) demo-out fuzz-out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-3.* site dist demo-out fuzz-out .pytest_cache .mypy_cache .ruff_cache

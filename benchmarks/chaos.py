@@ -99,6 +99,8 @@ SCENARIOS = (
                                  "bleu_1,rouge_l", "-o", "{out}", "--hidden", "4", "--epochs", "20",
                                  "--accuracy", "0", "--references", "1"),
              _bytes_of("model.safetensors")),
+    Scenario("reproduce", ("reproduce", "bert_tbr", "table3", "--only", "--data", "{data}/sets",
+                           "-o", "{out}.md"), lambda out: _text_of(out.with_suffix(".md"))),
     Scenario("meta", ("meta", "bleu", "rouge_l", "--set", "{data}/ratings.json", "--trials", "50",
                       "-f", "json", "-o", "{out}.json"),
              lambda out: _text_of(out.with_suffix(".json"))),
@@ -138,6 +140,23 @@ def make_data(data: Path) -> None:
     ratings = [{"caption": r["caption"], "references": r["references"], "rating": i % 5,
                 "image": r["id"]} for i, r in enumerate(records[:400])]  # fmt: skip
     (data / "ratings.json").write_text(json.dumps(ratings))
+    judged = data / "sets" / "flickr8k"
+    judged.mkdir(parents=True)
+    names = sorted(texts)
+    (judged / "Flickr8k.token.txt").write_text(
+        "\n".join(
+            f"{name}.jpg#{k}\t{text}"
+            for name in names
+            for k, text in enumerate((texts[name] * 5)[:5])
+        )
+    )
+    (judged / "ExpertAnnotations.txt").write_text(
+        "\n".join(
+            f"{a}.jpg\t{b}.jpg#{k}\t" + "\t".join(3 * [str(1 + (n + k) % 4)])
+            for n, a in enumerate(names)
+            for k, b in enumerate(names[:5])
+        )
+    )
 
 
 def command(words: tuple[str, ...], data: Path, out: Path, cache: Path) -> list[str]:
@@ -209,6 +228,32 @@ def file_limit(home: Path) -> tuple[bool, str]:
     _, said = child.communicate()
     held = child.returncode != 0 and out.read_text() == "old" and "Traceback" not in said
     return held and len(said.strip().splitlines()) == 1, said.strip()[-300:]
+
+
+def full_disk(home: Path) -> tuple[bool, str]:
+    """Score into a small tmpfs that is full: one line, an exit code, and the old output stays."""
+    disk = home / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        return True, "not tried: mounting a tmpfs needs root"
+    try:
+        (disk / "full.json").write_text("old")
+        line = command(SCENARIOS[0].words, home / "data", disk / "full", home / "cache")
+        child = start(line)
+        _, said = child.communicate()
+        kept = (disk / "full.json").read_text() == "old"
+        held = child.returncode != 0 and kept and "Traceback" not in said
+        return held and len(said.strip().splitlines()) == 1, said.strip()[-300:]
+    finally:
+        subprocess.run(["umount", str(disk)], check=False)
+
+
+def installed() -> list[str]:
+    """Names of the metrics that run here."""
+    from captious import registry
+
+    return [name for name in registry.names() if not list(registry.create(name).missing())]
 
 
 def at_once(
@@ -284,7 +329,8 @@ def main() -> int:
             tell(f"{scenario.name}, killed and resumed", held, f"{hits} of {count} in the middle")
     if args.only is None or "faults" in args.only:
         tell("a file-size limit while writing", *file_limit(home))
-        for metrics in ("bleu,meteor", "spice", "vifidel", "bert_tbr"):
+        tell("a full disk while writing", *full_disk(home))
+        for metrics in installed():
             name = f"four processes, cold cache: {metrics}"
             tell(name, *at_once(home, 4, metrics, cold=True, one_output=False))
         tell("two runs with one output", *at_once(home, 2, "bleu,rouge_l", False, True))

@@ -25,13 +25,8 @@ from scipy.stats import kendalltau
 from captious import registry
 from captious.engine import evidence
 from captious.evidence.region_formats import open_regions
-from captious.training.domains import coco_first_half
+from captious.judgements.sets.cxc import half
 from captious.types import CaptionSet
-
-
-def half(image: int) -> str:
-    """Return A (choices) or B (report)."""
-    return "A" if coco_first_half([image])[0] else "B"
 
 
 def read(
@@ -63,6 +58,7 @@ def main() -> None:
     parser.add_argument("--regions", type=Path, required=True)
     parser.add_argument("--half", choices=("A", "B"), default="A")
     parser.add_argument("--metrics", nargs="+", default=["fit", "scan", "tiger"])
+    parser.add_argument("--objects", type=Path, nargs="+", default=[], help="labels for vifidel")
     parser.add_argument("--together", nargs="+", default=[], metavar="COLUMN")
     args = parser.parse_args()
     samples, people, absent = read(args.ratings, args.captions, args.regions, args.half)
@@ -72,7 +68,7 @@ def main() -> None:
     for name in args.metrics:
         metric = registry.create(name)
         began = time.perf_counter()
-        seen = evidence.given(samples, regions=args.regions)
+        seen = evidence.given(samples, args.objects, args.regions)
         scores = metric.scores(metric.stats(seen, metric.prepare(seen)).rows)
         sys.stderr.write(f"{name}: {time.perf_counter() - began:.1f} s\n")
         for place, column in enumerate(metric.columns):

@@ -331,6 +331,7 @@ def test_explanation(made, profile):
     data = found.data
     assert data["score"] == pytest.approx(metric.stats(made, context).rows[0, 0], abs=1e-6)
     assert np.array(data["cosine"]).shape == (len(data["pieces"]), len(data["caption"]))
+    assert sum(p["adds"] for p in data["pieces"]) == pytest.approx(data["score"], abs=1e-6)
     assert data["pieces"][0]["reference"] == 0 or profile == "paper"
     assert {p["reference"] for p in data["pieces"]} > {0}  # something was added to the base
     kept = np.array(data["kept"])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from captious.cli import main, verbs
+from captious import registry
+from captious.cli import completion, main, verbs
+from captious.cli._verbs import VERBS
+from captious.metrics import base
+from captious.metrics.base import Need
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def test_json_on_stdout(capsys, files):
 def test_output_file_and_verify(capsys, files, tmp_path):
     for name in ("out.json", "out.parquet", "out.jsonl"):
         out = tmp_path / name
-        assert run(capsys, "score", files[0], "-r", files[1], "-o", out)[0] == 0
+        assert run(capsys, "score", files[0], "-r", files[1], "-m", "fast", "-o", out)[0] == 0
         assert not list(tmp_path.glob(".*"))
         code, said, err = run(capsys, "verify", out)
         assert (code, err) == (0, "")
@@ -146,7 +151,8 @@ def test_metrics_and_doctor(capsys):
     assert {r["name"] for r in json.loads(run(capsys, "metrics", "-f", "json")[1])} >= {"bleu"}
     code, out, _ = run(capsys, "doctor")
     assert code == 0
-    assert "df-coco-val" in out
+    assert len(out.splitlines()) <= 24
+    assert "df-coco-val" in run(capsys, "doctor", "--all")[1]
 
 
 @pytest.mark.parametrize("verb", verbs())
@@ -164,3 +170,245 @@ def test_module_and_pipe(files):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
+
+
+# -- names, groups and words that people know ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("CIDEr", "cider_d"),
+        ("CIDER", "cider_d"),
+        ("CIDEr-D", "cider_d"),
+        ("cider-d", "cider_d"),
+        ("cider", "cider"),
+        ("ROUGE_L", "rouge_l"),
+        ("rouge-l", "rouge_l"),
+        ("Bleu_4", "bleu_4"),
+        ("BLEU-4", "bleu_4"),
+        ("B@4", "bleu_4"),
+        ("METEOR", "meteor"),
+        ("SPICE", "spice"),
+    ],
+)
+def test_names_of_other_tools(name, column):
+    [(_, columns)] = registry.create_many(name)
+    assert column in columns
+    assert columns[0] == column
+
+
+def test_a_known_name_says_which_variant(capsys, files):
+    registry._say_once.cache_clear()
+    code, out, err = run(capsys, "score", files[0], "-r", files[1], "-m", "CIDEr", "Bleu_4")
+    assert code == 0
+    assert "CIDEr-D, which pycocoevalcap prints as CIDEr" in err
+    assert "bleu_4" in out
+    assert "bleu_1" not in out
+
+
+def test_groups(capsys, files):
+    coco = {c for _, columns in registry.create_many("coco") for c in columns}
+    assert coco == {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider_d", "spice"}
+    papers = [m.name for m, _ in registry.create_many("papers")]
+    assert papers == ["tiger", "eval_mwcs", "bert_tbr", "vilbertscore", "vifidel"]
+    free = [m for m, _ in registry.create_many("free")]
+    assert free
+    assert not any(Need.REFERENCES in m.needs for m in free)
+    code, out, err = run(
+        capsys, "score", files[0], "-r", files[1], "-m", "fast distinct", "--rows", 0
+    )
+    assert code == 0
+    assert [w for w in out.split() if w in ("cider_d", "distinct", "meteor")] == [
+        "cider_d",
+        "distinct",
+    ]
+    registry._say_once.cache_clear()
+    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "papers", "--no-intervals")
+    assert code == 0
+    assert "left out of papers: vifidel needs object labels" in err
+    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "vifidel")
+    assert code == 3  # an input is missing, not a package
+    assert "vifidel needs object labels" in err
+
+
+def test_a_group_stores_its_metrics(capsys, files, tmp_path):
+    out = tmp_path / "scores.json"
+    code, said, _ = run(capsys, "score", files[0], "-r", files[1], "-m", "fast", "-o", out)
+    assert code == 0
+    assert "bleu_4" in said  # the table is printed too
+    assert json.loads(out.read_text())["job"]["metrics"] == ["bleu", "rouge_l", "cider_d"]
+
+
+def test_a_core_install_says_what_to_install_in_one_line_each(capsys, files, monkeypatch):
+    real = base.find_spec
+    gone = {"torch", "transformers", "numba", "spacy", "ot", "safetensors", "tokenizers"}
+    monkeypatch.setattr(base, "find_spec", lambda name: None if name in gone else real(name))
+    named = ["bleu", "meteor", "spice", "wmd", "bertscore", "tiger", "fit", "vifidel", "eval_mwcs"]
+    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", *named)
+    assert code == 4
+    assert len(err.strip().splitlines()) <= 5
+    for extra in ("neural", "meteor", "spice", "vectors"):
+        assert err.count(f"captious[{extra}]") == 1
+    registry._say_once.cache_clear()
+    code, out, err = run(capsys, "score", files[0], "-r", files[1])
+    assert code == 0
+    assert "bleu_4" in out
+    assert "meteor" not in out
+    assert "left out of coco: pip install 'captious[meteor]' for meteor" in err
+    code, out, _ = run(capsys, "doctor")
+    assert len(out.splitlines()) <= 24
+
+
+def test_words_that_people_try(capsys, files):
+    code, out, _ = run(capsys, "score", "--gts", files[1], "--res", files[0], "-m", "bleu")
+    assert code == 0
+    assert "bleu_4" in out
+    assert run(capsys, "score", "--references", files[1], "-m", "bleu rouge_l", files[0])[0] == 0
+    assert run(capsys, "score", "-r", files[1], "-m", "bleu", files[0])[0] == 0
+    assert "Did you mean 'score'" in run(capsys, "evaluate")[2]
+    assert "Did you mean 'compare'" in run(capsys, "significance")[2]
+    code, _, err = run(capsys, "score", "--refs", files[1], files[0])
+    assert code == 2
+    assert f"{files[0]} was taken as a reference file" in err
+    with pytest.raises(SystemExit) as stop:
+        main(["score", str(files[0]), "--annotations", "x"])
+    assert stop.value.code == 2
+    assert "Did you mean '--refs'" in capsys.readouterr().err
+
+
+def test_every_verb_is_in_the_help(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    listed = {verb for group in VERBS.values() for verb in group}
+    assert set(verbs()) <= listed, "add the verb to cli/_verbs.py"
+    for verb in verbs():
+        assert f"\n  {verb} " in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_every_verb_that_prints_can_write(capsys, tmp_path):
+    for number, words in enumerate((["metrics"], ["doctor"], ["data"], ["metrics", "coco"])):
+        path = tmp_path / f"{number}.txt"
+        code, out, _ = run(capsys, *words, "-o", path)
+        assert code == 0
+        assert path.read_text() == out
+
+
+def test_the_first_table_fits_80_columns(capsys):
+    from captious import demo
+
+    code, out, _ = run(
+        capsys, "score", demo.captions_file(), "-r", demo.references_file(), "-m", "fast", "cider"
+    )
+    assert code == 0
+    tables = out.split("\n\n")[:-1]
+    assert max(len(line) for part in tables for line in part.splitlines()) <= 80
+    assert "not shown: 32 captions and the columns" in out
+
+
+def test_a_terminal_gets_a_drawn_table(capsys, files, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    code, out, _ = run(capsys, "score", files[0], "-r", files[1], "-m", "fast")
+    assert code == 0
+    assert "━" in out or "─" in out
+    assert "cider_d" in out
+
+
+def test_progress_on_a_terminal(monkeypatch):
+    import io
+
+    from captious import progress
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    parsing, looking = progress.Progress("parsing", 2, "captions"), progress.Progress("looking", 3)
+    with parsing, looking:
+        for bar in (parsing, looking):
+            bar._last -= 1
+            bar.advance()
+    assert "parsing" in screen.getvalue()
+    assert "1/2 captions" in screen.getvalue()
+    assert progress._screen._bars is None
+
+
+# -- completion ------------------------------------------------------------------------------------
+
+
+def _complete_bash(tmp_path, line: str) -> list[str]:
+    script = tmp_path / "captious.bash"
+    script.write_text(completion.bash(completion.collect()))
+    words = line.split(" ")
+    listed = " ".join(f"'{w}'" for w in words)
+    code = (
+        f"source {script}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _captious; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_in_bash(tmp_path):
+    assert _complete_bash(tmp_path, "captious sc") == ["score"]
+    assert "--refs" in _complete_bash(tmp_path, "captious score --r")
+    assert "meteor" in _complete_bash(tmp_path, "captious score caps.json -m met")
+    assert "papers" in _complete_bash(tmp_path, "captious score --metrics bleu pa")
+    assert _complete_bash(tmp_path, "captious compare a b --format la") == ["latex"]
+    assert "scan" in _complete_bash(tmp_path, "captious train s")
+
+
+@pytest.mark.parametrize("shell", [s for s in ("zsh", "fish") if shutil.which(s)])
+def test_completion_in_other_shells(shell, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(getattr(completion, shell)(completion.collect()))
+    subprocess.run([shell, "-n", script], check=True, capture_output=True)
+    if shell == "fish":
+        code = f"source {script}; complete -C 'captious score -'"
+        done = subprocess.run(["fish", "-c", code], capture_output=True, text=True, check=True)
+        assert "--refs" in done.stdout
+        assert "--skip-unmatched" in done.stdout
+
+
+def test_completion_knows_every_verb():
+    made = completion.collect()
+    for script in (completion.bash(made), completion.zsh(made), completion.fish(made)):
+        for verb in verbs():
+            assert verb in script
+
+
+# -- files as people have them ---------------------------------------------------------------------
+
+
+def test_unmatched_ids_show_both_sides(capsys, files):
+    files[0].write_text(json.dumps({"1": "A dog runs.", "seven": "A red bus!"}))
+    code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "bleu")
+    assert code == 3
+    assert "'seven' (entry 2)" in err
+    assert "references there: '1', '2'" in err
+    code, out, err = run(
+        capsys, "score", files[0], "-r", files[1], "-m", "bleu", "--skip-unmatched"
+    )
+    assert code == 0
+    assert "1 of 2 captions are left out" in err
+    assert "1 captions" in out
+
+
+def test_compare_prints_every_test_that_it_corrects_for(capsys, files, tmp_path):
+    third = tmp_path / "third.json"
+    third.write_text(files[0].read_text().replace("dog", "cat"))
+    paths = (files[0], files[2], third)
+    code, out, _ = run(capsys, "compare", *paths, "-r", files[1], "-m", "rouge_l", "bleu_1")
+    assert code == 0
+    assert "tests: 6 (2 x 3: columns x pairs of systems), all shown" in out
+    assert out.count("third - worse") == 2
+    code, out, _ = run(capsys, "compare", *paths, "-r", files[1], "-m", "rouge_l", "-f", "latex")
+    assert "\\mathbf" in out.split("\\end{tabular}")[0]
+    assert "system & rouge-l" in out
+    assert "% a = caps, b = worse, c = third" in out

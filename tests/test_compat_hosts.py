@@ -219,3 +219,11 @@ def test_hosts_are_imported_when_used():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_other_tasks_of_lmms_eval_have_their_names():
+    assert harness.flickr_cider is harness.coco_cider
+    assert harness.nocaps_bleu4 is harness.coco_bleu4
+    assert harness.textcaps_aggregation_result is harness.coco_aggregation_result
+    with pytest.raises(AttributeError, match="flickr_nothing"):
+        harness.flickr_nothing  # noqa: B018

@@ -162,7 +162,7 @@ def test_command(cat, tmp_path, capsys, cache):
     assert sheet.stat().st_size > 1000
     made = json.loads(pq.ParquetFile(out).schema_arrow.metadata[b"captious.detect"])
     assert made["threshold"] == 0.4
-    assert made["detector"].startswith("ssd-mobilenet-v2-coco(2a8d8a89)")
+    assert made["detector"].startswith("ssd-mobilenet-v2-coco(2a8d8a89,")
     assert main(["detect", str(cat.parent), "-o", str(out), "--threshold", "0.4"]) == 0
     assert "1 were done before" in capsys.readouterr().err
     assert main(["detect", str(tmp_path / "absent"), "-o", str(out)]) == 3

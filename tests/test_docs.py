@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from captious import assets, registry
+from captious.assets import weights
 from captious.cli import verbs
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +53,57 @@ def test_the_quickstart_runs(tmp_path, monkeypatch):
     exec(compile(code, "quickstart", "exec"), space)
     assert (tmp_path / "scores.parquet").exists()
     assert space["corpus"]["cider_d"] > 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))],
+    ids=lambda p: p.stem,
+)
+def test_tutorials_run_and_print_what_they_show(path):
+    command = [sys.executable, ROOT / "docs" / "run.py", "--check", path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_runner_sees_wrong_output(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    command = [sys.executable, ROOT / "docs" / "run.py", "--check", page]
+    assert subprocess.run(command, capture_output=True).returncode == 1
+    assert subprocess.run([*command[:2], page], capture_output=True).returncode == 0
+    assert "```text\n2\n```" in page.read_text()
+
+
+def test_the_site_builds_and_its_links_lead_somewhere(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "captious.score" in (tmp_path / "api" / "index.html").read_text()
+    assert (tmp_path / "tutorials" / "paper-table" / "index.html").exists()
+
+
+def test_every_metric_has_a_worked_example():
+    runnable = [name for name in registry.names() if not registry.load(name)().missing()]
+    assert len(runnable) > 20
+    for name in runnable:
+        assert (ROOT / "docs" / "metrics" / "examples" / f"{name}.txt").exists(), (
+            f"run `python docs/examples.py {name}`"
+        )
+
+
+def test_licences_name_every_dependency_and_asset():
+    text = (ROOT / "LICENCES.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for requirement in project["dependencies"]:
+        assert f"| {re.split('[<>=]', requirement)[0]} |" in text, "run `make licences`"
+    for name in assets.known():
+        assert f"| {name} |" in text, "run `make licences`"
+
+
+def test_weights_are_the_listed_ones():
+    assert not weights.damaged(), "run `python -m captious.assets.weights` after training"
 
 
 def test_the_metric_of_the_guide_works(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 import captious
 from captious.engine.cache import StatisticsCache
-from captious.engine.compare import _pair, compare
+from captious.engine.compare import _Pair, _swaps, compare
 from captious.engine.executors import Processes
 from captious.engine.job import ScoringJob, score
 from captious.engine.run import run
@@ -172,7 +172,7 @@ def test_formats_hold_corpus_and_captions(tmp_path):
         text = (tmp_path / name).read_text()
         assert "rouge" in text
         assert "bs:1000" in text
-    with pytest.raises(UsageError, match="ending"):
+    with pytest.raises(UsageError, match="cannot tell the format"):
         table.save(tmp_path / "a.docx")
 
 
@@ -218,7 +218,12 @@ def test_randomisation_p_values_are_uniform_under_the_null():
     found = []
     for seed in range(400):
         pair = [(rng.normal(size=(40, 1)), np.ones(40)) for _ in range(2)]
-        found.append(_pair(RougeL(), *pair, trials=200, seed=seed, draws=None)["p_randomisation"])
+        tested = _Pair(RougeL(), *pair)
+        for weights in bootstrap.draws(40, 200, seed):
+            tested.draw(weights)
+        for swap in _swaps(40, 200, seed + 1):
+            tested.swap(swap)
+        found.append(tested.result(200)["p_randomisation"])
     p = np.array(found).ravel()
     assert 0.06 <= (p < 0.1).mean() <= 0.14  # three standard deviations to either side
     assert 0.42 <= (p < 0.5).mean() <= 0.58

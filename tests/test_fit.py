@@ -166,7 +166,7 @@ def test_other_features_are_refused(made, tmp_path):
 def test_bytes_with_scales_are_close():
     torch.manual_seed(0)
     value = torch.randn(20, 50)
-    back = model._unpacked(model._packed("w", value))["w"]
+    back = model._unpacked(model.packed("w", value))["w"]
     assert float((back - value).abs().max()) < float(value.abs().max()) / 200
 
 

@@ -236,7 +236,7 @@ def test_missing_features_are_named():
     [
         ("bleu", "which of its columns"),
         ("blue_1", "Did you mean"),
-        ("rouge_l,rouge_l", "stands twice"),
+        ("rouge_l,rouge_l", "given twice"),
         ("eval_ms", "cannot be an input of a composite"),
     ],
 )
@@ -321,7 +321,7 @@ def test_damaged_files_are_refused(folder, tmp_path):
     (folder / "model.json").write_text("[]")
     with pytest.raises(InputError, match="not a composite"):
         model_file.load(folder)
-    with pytest.raises(MissingAsset, match="no composite is there"):
+    with pytest.raises(MissingAsset, match="not the folder of a composite"):
         model_file.load(tmp_path / "nowhere")
 
 

@@ -372,8 +372,8 @@ def test_parameters_are_part_of_the_column_name(rated, cache):
     [
         ("score = 3\n", "no function"),
         ("def score():\n    return 1\n", "no argument"),
-        ("def score(captions, weird):\n    return 1\n", "weird"),
-        ("def score(captions, references):\n    return [1.0]\n", "60 are wanted"),
+        ("def score(captions, references, weird):\n    return 1\n", "weird"),
+        ("def score(captions, references):\n    return [1.0]\n", "60 captions, it returned 1"),
         ("def score(captions, references):\n    return ['x'] * 60\n", "one number per caption"),
     ],
 )

@@ -287,6 +287,79 @@ def test_polaris_reads_lists_without_running_them(tmp_path):
     assert "outside 0..1" in str(err.value)
 
 
+def test_nebula_as_it_is_distributed(tmp_path):
+    """JSON and parquet with file_name, refs, mt and human_score; made-up rows."""
+    (tmp_path / "nebula").mkdir()
+    rows = [
+        {"file_name": "1.jpg", "refs": ["a dog", "one dog"], "mt": "a cat", "human_score": 0.25},
+        {"file_name": "2.jpg", "refs": ["a hat"], "mt": "a hat", "human_score": 1.0},
+    ]
+    path = tmp_path / "nebula/nebula_test.json"
+    path.write_text(json.dumps(rows))
+    read = sets.load_ratings("nebula", tmp_path)
+    assert read.samples[0].references == ("a dog", "one dog")
+    assert read.judged.values.tolist() == [0.25, 1.0]
+    path.write_text(json.dumps({name: [row[name] for row in rows] for name in rows[0]}))
+    assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
+    path.write_text(json.dumps([rows[0] | {"refs": "a dog"}]))
+    with pytest.raises(InputError, match="not a list of texts"):
+        sets.load("nebula", tmp_path)
+    path.write_text(json.dumps(["a dog"]))
+    with pytest.raises(InputError, match="list of objects"):
+        sets.load("nebula", tmp_path)
+    path.unlink()
+    table = pa.Table.from_pylist([row | {"image": b"pixels"} for row in rows])
+    pq.write_table(table, path.with_suffix(".parquet"))
+    assert sets.load_ratings("nebula", tmp_path).judged.values.tolist() == [0.25, 1.0]
+
+
+def test_cxc_others_is_cut_by_photograph(tmp_path):
+    _coco(tmp_path)
+    (tmp_path / "cxc").mkdir()
+    rows = [
+        {"image_id": image, "caption": "a hat", "caption_image_id": other, "score": 2.5}
+        for image, other in ((5, 6), (6, 5), (5, 5))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "cxc/sits_val.parquet")
+    read = sets.load_ratings("cxc-others", tmp_path)
+    assert len(read.samples) == 2
+    assert read.counts["left out: the photograph's own caption"] == 1
+    assert set(read.groups) <= {"A", "B"}
+    assert len(read.samples[0].references) == 5
+
+
+def test_cxc_others_of_the_research_data(shared):
+    read = sets.load_ratings("cxc-others", shared / "data")
+    assert read.counts["ratings"] == 19_722
+    assert read.counts["images"] == 4_594
+    by_image = dict(zip(read.units.tolist(), read.groups.tolist(), strict=True))
+    assert 0.45 < np.mean([part == "A" for part in by_image.values()]) < 0.55
+
+
+def test_nocaps_foil(tmp_path, shared):
+    (tmp_path / "nocaps_foil").mkdir()
+    path = tmp_path / "nocaps_foil/nocaps-val-foil.json"
+    entry = {
+        "image_path": "1.jpg",
+        "references": ["a hat", "one hat"],
+        "baseline": "the hat ",
+        "foil": "the cat ",
+        "replacement": ["hat", "cat"],
+        "domain": "in-domain",
+    }
+    path.write_text(json.dumps([entry]))
+    read = sets.load_ratings("nocaps-foil", tmp_path)
+    assert read.samples.captions() == ["the hat", "the cat"]
+    assert read.judged.preference.tolist() == [1.0]
+    assert read.groups.tolist() == ["in-domain"]
+    path.write_text(json.dumps([entry | {"foil": None}]))
+    with pytest.raises(InputError, match="lack a field"):
+        sets.load("nocaps-foil", tmp_path)
+    whole = sets.load_ratings("nocaps-foil", shared / "data")
+    assert whole.counts["pairs"] == 2_500
+    assert whole.samples.reference_counts.min() == 8
+
+
 def test_cxc(tmp_path):
     _coco(tmp_path)
     (tmp_path / "cxc").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captious.errors import UsageError
+from captious.errors import MissingExtra, UsageError
 from captious.text import _munch, ptb, tokenizers
 
 FOLDER = Path(__file__).parent / "golden" / "ptb"
@@ -247,6 +247,29 @@ def test_tokenizers_by_name():
     assert tokenizers.get("ptb").signature == ptb.SIGNATURE == "ptb-3.4.1"
     signatures = [tokenizers.get(name).signature for name in tokenizers.names()]
     assert len(set(signatures)) == len(signatures)
+
+
+def test_tokenizers_of_sacrebleu():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    zh = tokenizers.get("zh")
+    assert zh("一只 Dog 跑。") == ["一", "只", "dog", "跑", "。"]
+    assert zh.signature == f"sacrebleu-zh-{sacrebleu.__version__}-lc"
+    assert tokenizers.get("intl")("Ein Hund, läuft!") == ["ein", "hund", ",", "läuft", "!"]
+    if "ja-mecab" not in tokenizers.names():
+        with pytest.raises(MissingExtra, match="languages"):
+            tokenizers.get("ja-mecab")
+
+
+def test_chinese_captions_are_scored_by_character():
+    import captious
+
+    metric = "cider_d(tokenizer=zh,df=corpus)"
+    references = [["一只狗在草地上跑"], ["一辆红色的公交车"]]
+    table = captious.score(
+        ["一只狗在跑", "一辆公交车"], references, metrics=["bleu(tokenizer=zh)", metric]
+    )
+    assert (table["bleu_1"] > 0.3).all()
+    assert "tokenizer:sacrebleu-zh-" in table.signatures["cider_d"]
 
 
 def test_unknown_tokenizer_is_told_apart():

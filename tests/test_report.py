@@ -180,3 +180,60 @@ def test_one_caption_is_refused_as_by_score(capsys):
     """With one image every weight of CIDEr is 0: an explanation of 0.0000 would mislead."""
     assert main(["explain", "-m", "cider_d", "-c", "a dog", "-R", "a dog runs", "-q"]) == 3
     assert "coco-val" in capsys.readouterr().err
+
+
+def test_columns_of_the_user_are_buckets_and_axes(tmp_path, capsys):
+    found = table(samples=30)
+    found.save(tmp_path / "scores.parquet")
+    rows = [
+        {"id": f"s{n}", "system": f"system {s}", "rating": n % 4 + s, "place": "in" if n % 3 else
+         "out", "remark": f"text {n}"}
+        for n in range(30) for s in range(2)
+    ]  # fmt: skip
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    out = tmp_path / "r.html"
+    command = ["report", str(tmp_path / "scores.parquet"), "-o", str(out), "--columns"]
+    assert main([*command, str(tmp_path / "mine.json")]) == 0
+    assert "'remark' is neither numbers nor" in capsys.readouterr().err
+    data = data_of(out)
+    assert data["axes"] == ["rating"]
+    item = next(i for i in data["items"] if i["id"] == "s5")
+    assert [cap["v"][-1] for cap in item["captions"]] == [1.0, 2.0]
+    titles = {b["title"]: b for b in data["buckets"]}
+    assert [(p["label"], p["n"]) for p in titles["place"]["parts"]] == [("in", 40), ("out", 20)]
+    inside = [n % 3 > 0 for n in range(30)]
+    values = found.values["cider_d"].reshape(30, 2)[inside, 0].mean()
+    at = list(found.values).index("cider_d")
+    np.testing.assert_allclose(titles["place"]["parts"][0]["values"][0][at][0], values, rtol=1e-4)
+    assert "rating" in titles
+    (tmp_path / "other.csv").write_text("id,rating\nnobody,3\n")
+    assert main([*command, str(tmp_path / "other.csv")]) == 3
+    assert "no id is in the table" in capsys.readouterr().err
+
+
+def test_agreement_with_people_is_a_page(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    words = "a dog runs on the beach with one red ball near water".split()
+    rows = []
+    for n in range(40):
+        references = [" ".join(rng.permutation(words)[:6]) for _ in range(3)]
+        kept = n % 4
+        caption = " ".join([*references[0].split()[: 2 * kept], *rng.choice(words, 6 - 2 * kept)]
+                           if kept < 3 else references[0].split())  # fmt: skip
+        rows.append({"caption": caption, "references": references, "rating": [kept, kept],
+                     "image": f"i{n}"})  # fmt: skip
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    out = tmp_path / "why.html"
+    command = ["meta", "bleu_1", "rouge_l", "--set", str(tmp_path / "mine.json"), "--trials", "50",
+               "--cache", str(tmp_path / "c"), "--report"]  # fmt: skip
+    assert main([*command, str(out)]) == 0
+    said = capsys.readouterr()
+    assert f"wrote {out}" in said.err
+    text = out.read_text("utf-8")
+    assert "<script" not in text
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+    value = re.search(r"rouge_l +(\d\.\d{4})", said.out).group(1)
+    assert f"<b>{value}</b>" in text
+    for part in ("Who beats whom", "Number of references", "Score groups", "Caption length"):
+        assert part in text
+    assert main([*command, str(tmp_path / "why.pdf")]) == 2

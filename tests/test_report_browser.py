@@ -51,7 +51,7 @@ def report(table, tmp_path_factory) -> Path:
 
     def with_regions(*args):
         done = real(*args)
-        done.rows[0].insert(0, explained._plain("TIGEr", Explanation("x", {}, (part,))))
+        done.rows[0].insert(0, explained.plain("TIGEr", Explanation("x", {}, (part,))))
         return done
 
     explained.explain_table = with_regions
@@ -111,6 +111,7 @@ def test_overview_shows_corpus_values_and_the_baseline_can_be_chosen(visit, tabl
     gap = 100 * (table.corpora["good"]["cider_d"] - table.corpora["wrong"]["cider_d"])
     assert f"+{gap:.1f}*" in page.inner_text("#table")
     assert "base=wrong" in page.url
+    assert page.is_visible("#trend svg")  # three systems: a trend from one to the next
 
 
 def test_sort_filter_and_search(visit, table):

@@ -310,6 +310,15 @@ def test_the_whole_training_command(tmp_path, shared):
     assert model.config.img_dim == 2560
     assert "dog" in words
     assert (tmp_path / "model" / "curve.png").stat().st_size > 1000
+    later = [*command, "-o", str(tmp_path / "later"), "--start", str(tmp_path / "model")]
+    (tmp_path / "train.txt").write_text(
+        "\n".join((tmp_path / "train.txt").read_text().split()[40:])
+    )
+    assert main([*later, "--rate", "0", "--cache", cache, "-q"]) == 0
+    again, same = scan.load(tmp_path / "later")
+    assert same.words() == words.words()  # those of the earlier run, though fewer were read
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], value, msg=name)
 
 
 def test_joined_models_have_the_mean_of_the_dot_products(tmp_path):

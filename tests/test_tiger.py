@@ -345,3 +345,17 @@ def test_lambda_is_a_parameter(released):
     assert f"|lambda:{2 * own:g}|" in sharp.signature("5", None)
     with pytest.raises(UsageError, match="lambda"):
         Tiger(smooth=0.0)
+
+
+def test_the_length_term_can_be_weighed_and_the_signature_says_so():
+    """A candidate that is the reference at half its length: no divergence of order, length only."""
+    reference = np.array([[0.4, 0.2, 0.1]])
+    near = Tiger().compare(reference, reference * 0.5)[0, 2]
+    less = Tiger(norm=0.1).compare(reference, reference * 0.5)[0, 2]
+    none = Tiger(norm=0.0).compare(reference, reference * 0.5)[0, 2]
+    assert near < less < none < 0.5
+    distance = weight_distribution_parts(reference, reference * 0.5)
+    expected = 1 / (1 + np.exp(1.5 * (distance[0] + 0.1 * distance[1])))
+    assert less == pytest.approx(float(expected[0]))
+    with pytest.raises(UsageError, match="norm"):
+        Tiger(norm=-1.0)

@@ -293,7 +293,7 @@ def test_text_stream_starts_from_an_encoder_and_is_left_out_of_the_file(tmp_path
     assert keys.missing == ()
     for a, b in zip(again.state_dict().values(), mine.values(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(UsageError, match=r"\(30, 16\) is wanted"):
+    with pytest.raises(UsageError, match=r"\(30, 16\) is expected"):
         start_text(Vilbert(SMALL), {"embeddings.word_embeddings.weight": torch.zeros(9, 9)})
 
 

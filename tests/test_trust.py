@@ -342,8 +342,8 @@ def test_an_output_that_cannot_be_written_leaves_the_old_one(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--seed", "-1"], "--seed takes a whole number from 0 on"),
-        (["--threads", "0"], "threads are at least one"),
+        (["--seed", "-1"], "--seed must be 0 or a positive whole number"),
+        (["--threads", "0"], "at least one thread is needed"),
         (["--device", "bogus", "-m", "bert_tbr"], "the device 'bogus' is not available"),
         (["-o", "/dev/null/x.json"], "x.json"),
     ],
@@ -406,3 +406,68 @@ def test_ctrl_c_keeps_parses(cache, monkeypatch):
         parser.parse(texts)
     monkeypatch.setattr(scene_parser, "encode_all", lambda model, texts: iter(()))
     assert set(parser.parse(texts[:2])) == set(texts[:2])
+
+
+def test_a_network_in_onnx_format_reads_no_other_file(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    from captious.evidence.extract import open_graph
+
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(np.ones(3, np.float32).tobytes())
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    x = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.FLOAT, [1, 3])
+    y = onnx.helper.make_tensor_value_info("maps", onnx.TensorProto.FLOAT, [1, 3])
+    weight = onnx.numpy_helper.from_array(np.ones((1, 3), np.float32), "w")
+    node = onnx.helper.make_node("Mul", ["pixels", "w"], ["maps"])
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    for place in ("../secret.bin", str(secret)):
+        outside = onnx.TensorProto()
+        outside.CopyFrom(weight)
+        onnx.external_data_helper.set_external_data(outside, place)
+        outside.ClearField("raw_data")
+        graph = onnx.helper.make_graph([node], "g", [x], [y], [outside])
+        opset = [onnx.helper.make_opsetid("", 17)]
+        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        (tmp_path / "home" / "g.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(InputError, match="ONNX"):
+            open_graph(tmp_path / "home" / "g.onnx", options)
+
+
+def test_a_damaged_cache_of_vectors_is_not_used(tmp_path, caplog):
+    from captious.models.embedding_cache import EmbeddingCache
+
+    path = tmp_path / "e.sqlite"
+    path.write_bytes(b"no data base at all, only words" * 100)
+    cache = EmbeddingCache(path, 1 << 20)
+    key = EmbeddingCache.key("encoder", 1, "a dog")
+    cache.put([(key, (np.zeros(1, np.int32), np.ones((1, 4), np.float32)))])
+    assert cache.get([key]) == {}
+    assert "Delete it" in caplog.text
+    cache.close()
+
+
+@pytest.mark.full
+def test_four_processes_on_one_cold_cache_for_every_metric(tmp_path):
+    """Each of four processes runs every metric that is installed, on one empty cache."""
+    from captious import demo, registry
+
+    photo = sorted(demo.photographs())[0]
+    rows = [
+        {"id": text, "caption": text, "references": ["a dog runs", "the dog"], "image": str(photo)}
+        for text in ("a dog", "a brown dog runs")
+    ]
+    (tmp_path / "caps.json").write_text(json.dumps(rows))
+    names = [n for n in registry.names() if not list(registry.create(n).missing())]
+    assert len(names) >= 29
+    line = [sys.executable, "-m", "captious", "score", str(tmp_path / "caps.json")]
+    line += ["-m", ",".join(names), "--no-intervals", "--quiet", "--cache", str(tmp_path / "cache")]
+    outs = [tmp_path / f"{n}.json" for n in range(4)]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    team = [subprocess.Popen([*line, "-o", str(out)], **pipes) for out in outs]
+    said = [child.communicate()[1] for child in team]
+    assert [child.returncode for child in team] == [0] * 4, said
+    tables = [json.loads(out.read_text())["captions"] for out in outs]
+    assert all(table == tables[0] for table in tables)

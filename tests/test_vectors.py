@@ -126,7 +126,7 @@ def test_words_with_spaces(tmp_path, cache):
         ("v.pkl", b"\x80\x04.", "pickle"),
         ("v.bin", (793712314).to_bytes(4, "little") + b"1234", "fastText model"),
         ("v.txt", b"hello world\nthis is prose\n", "known layout"),
-        ("v.txt", b"dog 1 2 3\ncat 1 2\n", "has not 3 numbers"),
+        ("v.txt", b"dog 1 2 3\ncat 1 2\n", "does not have 3 numbers"),
         ("v.bin", _binary(b"")[:-5], "ends before"),
         ("v.json", b'{"a": 1}', "'vectors'"),
         ("v.txt", b"", "known layout"),

@@ -282,7 +282,7 @@ def test_too_many_pieces_or_other_features_are_refused_by_the_model():
     model, given, _ = golden("pretrained_2conect")
     with pytest.raises(InputError, match="41 pieces does not fit a model with 40"):
         model.text_alone(torch.ones(1, 41, dtype=torch.long), None, None)
-    with pytest.raises(InputError, match="length 23 do not fit a model that wants 24"):
+    with pytest.raises(InputError, match="length 23 do not fit a model that needs 24"):
         model.image_alone(given["features"][..., :23], given["spatials"], None)
 
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from captious.engine.scorer import scorer
     from captious.engine.table import ScoreTable
     from captious.errors import CaptiousError
+    from captious.serve.client import Client
     from captious.settings import Settings
     from captious.types import CaptionSet, Sample
 
 __all__ = [
     "CaptionSet",
     "CaptiousError",
+    "Client",
     "Sample",
     "ScoreTable",
     "ScoringJob",
@@ -48,6 +50,7 @@ __all__ = [
 _HOME = {
     "CaptionSet": "types",
     "CaptiousError": "errors",
+    "Client": "serve.client",
     "Sample": "types",
     "ScoreTable": "engine.table",
     "ScoringJob": "engine.job",

@@ -15,7 +15,7 @@ from captious.engine.job import ScoringJob
 from captious.engine.plan import Asked, asked
 from captious.engine.table import CorpusValue, ScoreTable
 from captious.errors import UsageError
-from captious.io.load import paths_in
+from captious.io.references import paths_in
 from captious.metrics.base import Metric
 from captious.statistics.bootstrap import RESAMPLES, SEED
 from captious.types import CaptionSet, Explanation, Floats

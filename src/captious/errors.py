@@ -11,7 +11,7 @@ CaptiousError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class CaptiousError(Exception):
@@ -40,7 +40,18 @@ class MissingExtra(CaptiousError):
 
 
 class MissingAsset(CaptiousError):
-    """An outside resource is not here; the message lists every way to get it."""
+    """An outside resource is not here; the message lists every way to get it.
+
+    Args:
+        message: the whole message.
+        asset: name of the resource.
+        extra: the extra of captious that brings it, if one does.
+        wanted_by: what asked for it.
+    """
+
+    def __init__(self, message: str, asset: str = "", extra: str = "", wanted_by: str = "") -> None:
+        self.asset, self.extra, self.wanted_by = asset, extra, wanted_by
+        super().__init__(message)
 
 
 class VerifyError(CaptiousError):
@@ -68,9 +79,46 @@ class InputError(CaptiousError):
         super().__init__(text)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the nearest known words, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+def missing_lines(problems: Iterable[CaptiousError]) -> list[str]:
+    """Return one line per extra of captious that is not installed, and the other problems as told.
+
+    Example:
+        >>> missing_lines([MissingExtra("torch", "neural", "tiger"),
+        ...                MissingExtra("torch", "neural", "fit")])
+        ["pip install 'captious[neural]' for tiger, fit (torch is not installed)"]
+    """
+    by_extra: dict[str, list[MissingExtra | MissingAsset]] = {}
+    others: list[str] = []
+    for problem in problems:
+        if isinstance(problem, MissingExtra | MissingAsset) and problem.extra:
+            by_extra.setdefault(problem.extra, []).append(problem)
+        else:
+            others.append(str(problem))
+    lines = []
+    for extra, told in by_extra.items():
+        users = dict.fromkeys(problem.wanted_by for problem in told)
+        parts = dict.fromkeys(
+            problem.module if isinstance(problem, MissingExtra) else problem.asset
+            for problem in told
+        )
+        lines.append(
+            f"pip install 'captious[{extra}]' for {', '.join(users)} "
+            f"({', '.join(parts)} {'is' if len(parts) == 1 else 'are'} not installed)"
+        )
+    return lines + list(dict.fromkeys(others))
+
+
+def did_you_mean(word: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """Return `` Did you mean 'x'?`` for the nearest known words, or an empty string.
+
+    Args:
+        word: what was written.
+        known: what could have been written.
+        meant: other words for known ones; they go before words that merely look alike.
+    """
+    words = list(known)
+    near = [meant[word.lower()]] if meant and meant.get(word.lower()) in words else []
+    near = near or difflib.get_close_matches(word, words, n=3, cutoff=0.5)
     if not near:
         return ""
     return " Did you mean " + " or ".join(repr(n) for n in near) + "?"

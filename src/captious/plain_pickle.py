@@ -83,22 +83,22 @@ class _Unpickler(pickle._Unpickler):
         self._names = names
 
     def find_class(self, module: str, name: str) -> Any:
-        found = self._names.get((module, name))
-        if found is None:
+        stand_in = self._names.get((module, name))
+        if stand_in is None:
             raise pickle.UnpicklingError(f"refused: the file asks for {module}.{name}"[:200])
-        return found
+        return stand_in
 
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("refused: the file asks for an object outside of it")
 
     def load_build(self) -> None:
         """Set the state of a type or an array; nothing else has one."""
-        state, thing = self.stack.pop(), self.stack[-1]  # type: ignore[attr-defined]
-        if isinstance(thing, _Type):
-            thing.order = state[1]
-        elif isinstance(thing, _Array):
+        state, target = self.stack.pop(), self.stack[-1]  # type: ignore[attr-defined]
+        if isinstance(target, _Type):
+            target.order = state[1]
+        elif isinstance(target, _Array):
             _, shape, kind, fortran, raw = state
-            thing.value = self._rebuilt(raw, kind, shape, "F" if fortran else "C")
+            target.value = self._rebuilt(raw, kind, shape, "F" if fortran else "C")
         else:
             raise pickle.UnpicklingError("refused: the file sets the state of an object")
 
@@ -150,13 +150,13 @@ class _Values:
         if id(value) in self.done:
             return self.done[id(value)]
         if isinstance(value, Mapping):
-            out: Any = {_key(k): self.of(v, depth + 1) for k, v in value.items()}
+            plain: Any = {_key(k): self.of(v, depth + 1) for k, v in value.items()}
         elif isinstance(value, list | tuple | set | frozenset):
-            out = [self.of(v, depth + 1) for v in value]
+            plain = [self.of(v, depth + 1) for v in value]
         else:
             raise pickle.UnpicklingError("refused: something that is neither value nor array")
-        self.done[id(value)] = out
-        return out
+        self.done[id(value)] = plain
+        return plain
 
 
 def load(data: bytes, where: object) -> Any:
@@ -168,12 +168,12 @@ def load(data: bytes, where: object) -> Any:
     with reading(where, "a pickle of plain arrays"):
         try:
             try:
-                found = _Unpickler(data, "ASCII", where).load()
+                content = _Unpickler(data, "ASCII", where).load()
             except UnicodeDecodeError:  # byte strings of Python 2
-                found = _Unpickler(data, "latin1", where).load()
+                content = _Unpickler(data, "latin1", where).load()
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise pickle.UnpicklingError("damaged: its steps do not fit each other") from error
-        return _Values().of(found)
+        return _Values().of(content)
 
 
 def _latin(value: Any) -> Any:

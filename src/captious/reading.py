@@ -19,12 +19,12 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from captious.errors import CaptiousError, InputError
+from captious.errors import CaptiousError, InputError, MissingExtra
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -239,6 +239,95 @@ def read_parquet(path: Path | str, columns: list[str] | None = None) -> pa.Table
         return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
 
 
+def parquet_batches(
+    path: Path | str, rows: int, pick: Callable[[list[str]], list[str]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a parquet file a few at a time; memory does not grow with the file.
+
+    Args:
+        path: a file, or an address that fsspec opens.
+        rows: most rows of a batch.
+        pick: which columns to read, given all names.
+    """
+    import pyarrow.parquet as pq
+
+    with (
+        reading(path, "parquet"),
+        streamed(path, packed=False) as source,
+        pq.ParquetFile(source, pre_buffer=False) as file,
+    ):
+        columns = pick(file.schema_arrow.names)
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+            yield _written_out(batch)
+
+
+@contextmanager
+def streamed(path: Path | str, packed: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file (or an address that fsspec knows) to be read from front to back.
+
+    Args:
+        path: a regular file, or an address such as ``s3://bucket/key``.
+        packed: unpack gzip while reading, within the allowed ratio.
+    """
+    if is_address(path):
+        file: Any = _address(str(path))
+        size = getattr(file, "size", None) or 0
+    else:
+        size = regular(path)
+        file = opened(path)
+    with file:
+        if packed and file.read(2) == b"\x1f\x8b":
+            import gzip
+
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield io.BufferedReader(_Metered(unpacked, Budget(path, size, limit=1 << 62)))
+            return
+        file.seek(0)
+        yield file
+
+
+def is_address(path: object) -> bool:
+    """Tell whether this names a place that fsspec opens (``s3://...``) and not a file here."""
+    return "://" in str(path)
+
+
+def _address(address: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingExtra(
+            "fsspec", "ray", f"reading {address.partition(':')[0]} addresses"
+        ) from None
+    with reading(address, "an address that fsspec opens"):
+        return fsspec.open(address, "rb").open()
+
+
+class _Metered(io.RawIOBase):
+    """Counts what is unpacked."""
+
+    def __init__(self, file: Any, budget: Budget) -> None:
+        self._file, self._budget = file, budget
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._file.read(len(buffer))
+        self._budget.spend(len(block))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def parquet_columns(path: Path | str) -> list[str]:
+    """Return the names of the columns of a parquet file; no row is read."""
+    import pyarrow.parquet as pq
+
+    regular(path)
+    with reading(path, "parquet"):
+        return list(pq.read_schema(os.fspath(path)).names)
+
+
 def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Replace columns that name each value once by the values, which is what they will cost."""
     import pyarrow as pa
@@ -281,14 +370,14 @@ def read_arrays(path: Path | str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an ``.npz`` file, each checked as by :func:`read_array`."""
     import numpy as np
 
-    found = {}
+    arrays = {}
     with reading(path, "an npz archive"):
         for name, content in unzipped(path, ".npy"):
             file = io.BytesIO(content)
             _array_header(file, f"{path}, {name}", len(content))
             file.seek(0)
-            found[name.removesuffix(".npy")] = np.load(file, allow_pickle=False)
-    return found
+            arrays[name.removesuffix(".npy")] = np.load(file, allow_pickle=False)
+    return arrays
 
 
 def unzipped(path: Path | str, ending: str = "") -> Iterator[tuple[str, bytes]]:

@@ -63,7 +63,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise UsageError(f"threads are at least one, not {self.threads}")
+            raise UsageError(f"at least one thread is needed, not {self.threads}")
 
 
 _active: ContextVar[Settings | None] = ContextVar("captious_settings", default=None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from captious.errors import UsageError
 
-_FORM = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_FORM = re.compile(r"\s*([A-Za-z_][\w.@-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,30 @@ def parse(text: str) -> MetricSpec:
     names = [k for k, _ in parameters]
     for key in names:
         if names.count(key) > 1:
-            raise UsageError(f"the parameter {key!r} stands twice in {text.strip()!r}")
+            raise UsageError(f"the parameter {key!r} is given twice in {text.strip()!r}")
     return MetricSpec(name, tuple(parameters))
 
 
 def parse_many(texts: str | Iterable[str]) -> list[MetricSpec]:
-    """Read several metrics: a list, or one text with commas between them."""
-    items = split(texts) if isinstance(texts, str) else [p for t in texts for p in split(t)]
+    """Read several metrics: a list, or one text with commas or spaces between them."""
+    listed = [texts] if isinstance(texts, str) else texts
+    items = [item for text in listed for item in split(text, spaces=True)]
     if not items:
         raise UsageError("no metric is named; `captious metrics` lists them")
     return [parse(item) for item in items]
 
 
-def split(text: str) -> list[str]:
-    """Split at commas that stand outside of brackets and quotes."""
+def split(text: str, spaces: bool = False) -> list[str]:
+    """Split at commas that stand outside of brackets and quotes.
+
+    Args:
+        text: what to split.
+        spaces: split at blanks too, except before a bracket.
+
+    Example:
+        >>> split("bleu cider_d (df=coco-val, sigma=6), meteor", spaces=True)
+        ['bleu', 'cider_d (df=coco-val, sigma=6)', 'meteor']
+    """
     parts, depth, quote, start = [], 0, "", 0
     for i, char in enumerate(text):
         if quote:
@@ -83,7 +93,9 @@ def split(text: str) -> list[str]:
             depth += 1
         elif char in ")]}":
             depth -= 1
-        elif char == "," and depth == 0:
+        elif depth == 0 and (
+            char == "," or (spaces and char.isspace() and not text[i:].lstrip().startswith("("))
+        ):
             parts.append(text[start:i])
             start = i + 1
     parts.append(text[start:])

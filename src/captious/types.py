@@ -174,6 +174,11 @@ class TextPool:
         """Other processes get the strings, not what was derived from them."""
         return {"_strings": self._strings, "_derived": {}}
 
+    @property
+    def array(self) -> pa.Array:
+        """The strings as Arrow holds them."""
+        return self._strings
+
     def chunks(self, size: int = 65536) -> Iterator[list[str]]:
         """Yield the strings in lists of bounded size (memory stays flat)."""
         for start in range(0, len(self), size):

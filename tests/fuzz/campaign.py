@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import re
 import resource
 import select
 import shutil
@@ -201,7 +202,9 @@ class Worker:
         self.process.stdout.close()
 
 
-def run(inputs: int, seconds: float, seed: int, out: Path, workers: int = 2) -> dict[str, Any]:
+def run(
+    inputs: int, seconds: float, seed: int, out: Path, workers: int = 2, only: str = ""
+) -> dict[str, Any]:
     """Run a campaign; return counts by class and reader.
 
     Args:
@@ -210,11 +213,12 @@ def run(inputs: int, seconds: float, seed: int, out: Path, workers: int = 2) -> 
         seed: of every draw.
         out: folder of failing inputs; made anew.
         workers: child processes.
+        only: readers whose name matches this expression.
     """
     shutil.rmtree(out, ignore_errors=True)
     home = Path(tempfile.mkdtemp(prefix="captious-fuzz-"))
     (home / "failures").mkdir()
-    names = [r.name for r in readers()]
+    names = [r.name for r in readers() if re.search(only, r.name)]
     jobs = iter([(n, k) for k in range(-(-inputs // len(names))) for n in names][:inputs])
     counts: dict[str, Counter[str]] = {n: Counter() for n in names}
     said: list[tuple[str, int, str, str]] = []
@@ -303,6 +307,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("fuzz-out"), help="failing inputs go here")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--only", default="", help="readers whose name matches this expression")
     parser.add_argument("--again", nargs=2, metavar=("READER", "FOLDER"), help="read a kept input")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -312,7 +317,7 @@ def main() -> int:
     if args.again:
         print({r.name: r for r in readers()}[args.again[0]].read(Path(args.again[1])))
         return 0
-    found = run(args.inputs, args.seconds, args.seed, args.out, args.workers)
+    found = run(args.inputs, args.seconds, args.seed, args.out, args.workers, args.only)
     width = max(map(len, found["by_reader"]))
     for name, counted in found["by_reader"].items():
         print(f"{name:<{width}}  " + "  ".join(f"{k} {v}" for k, v in sorted(counted.items())))

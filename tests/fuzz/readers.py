@@ -666,6 +666,148 @@ def _model_readers() -> list[Reader]:
     return out
 
 
+# -- stored results and what is kept ---------------------------------------------------------------
+
+
+def _results(name: str, folder: Path) -> None:
+    import captious
+
+    captious.score(
+        ["a dog runs", "two cats"],
+        [["a dog", "the dog runs"], ["a cat"]],
+        metrics=["bleu", "rouge_l"],
+    ).save(folder / name)
+
+
+def _use_results(name: str, folder: Path) -> Any:
+    from captious.engine.table import ScoreTable
+
+    table = ScoreTable.load(folder / name)
+    return table.to_csv(), str(table)
+
+
+def _kept_statistics(folder: Path) -> None:
+    from captious.engine.cache import StatisticsCache
+    from captious.types import Stats
+
+    StatisticsCache(folder).save("ab" * 20, Stats(np.ones((3, 2)), {1: "why"}, {"note": 2}))
+    (folder / "ab" / f"{'ab' * 20}.npz").rename(folder / "entry.npz")
+
+
+def _use_statistics(folder: Path) -> Any:
+    from captious.engine.cache import StatisticsCache
+
+    place = folder / "kept" / "ab"
+    place.mkdir(parents=True)
+    if (folder / "entry.npz").is_file():
+        shutil.copy(folder / "entry.npz", place / f"{'ab' * 20}.npz")
+    return StatisticsCache(folder / "kept").load("ab" * 20)
+
+
+class _BlindDetector:
+    signature = "blind"
+
+    def detect(self, image: Any, threshold: float) -> list[Any]:
+        return []
+
+
+def _kept_detections(folder: Path) -> None:
+    from captious.evidence.detect import Detection
+    from captious.evidence.detections import DetectionCache
+
+    cache = DetectionCache(_BlindDetector(), folder=folder)
+    cache._write({"x" * 40: [Detection("dog", 0.5, (0.0, 1.0, 2.0, 3.0))], "y" * 40: []})
+    next(folder.glob("part-*.parquet")).rename(folder / "part-1.parquet")
+
+
+def _use_detections(folder: Path) -> Any:
+    from captious.evidence.detections import DetectionCache
+
+    return DetectionCache(_BlindDetector(), folder=folder).detections({})
+
+
+def _kept_vectors(folder: Path) -> None:
+    from captious.models.embedding_cache import EmbeddingCache
+
+    cache = EmbeddingCache(folder / "e.sqlite", 1 << 20)
+    vectors = np.ones((3, 4), np.float32)
+    cache.put([(EmbeddingCache.key("e", 1, str(n)), (np.arange(3, dtype=np.int32), vectors))
+               for n in range(20)])  # fmt: skip
+    cache.close()
+
+
+def _use_kept_vectors(folder: Path) -> Any:
+    from captious.models.embedding_cache import EmbeddingCache
+
+    cache = EmbeddingCache(folder / "e.sqlite", 1 << 20)
+    try:
+        key = EmbeddingCache.key("e", 1, "3")
+        cache.put([(key, (np.zeros(1, np.int32), np.ones((1, 4), np.float32)))])
+        return cache.get([key])
+    finally:
+        cache.close()
+
+
+def _graph(folder: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    x = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, [1, 3])
+    y = helper.make_tensor_value_info("maps", TensorProto.FLOAT, [1, 3])
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [1, 3], [1.0, 2.0, 3.0])
+    graph = helper.make_graph([helper.make_node("Mul", ["pixels", "w"], ["maps"])], "g", [x], [y],
+                              [weight])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "g.onnx")
+
+
+def _use_graph(folder: Path) -> Any:
+    import onnxruntime
+
+    from captious.evidence.extract import open_graph
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return open_graph(folder / "g.onnx", options)
+
+
+def _parser(folder: Path) -> None:
+    import spacy
+
+    nlp = spacy.blank("en")
+    for name, label in (("tagger", "NN"), ("parser", "nsubj")):
+        nlp.add_pipe(name).add_label(label)
+    nlp.initialize()
+    nlp.to_disk(folder / "nlp")
+
+
+def _use_parser(folder: Path) -> Any:
+    from captious.text import scene_parser
+
+    scene_parser._load.cache_clear()
+    return scene_parser._load(str(scene_parser.locate(str(folder / "nlp"))))
+
+
+def _kept_readers() -> list[Reader]:
+    readers = [
+        Reader(f"results-{n}", partial(_results, n), partial(_use_results, n), n, k)
+        for n, k in (("r.json", "json"), ("r.jsonl", "jsonl"), ("r.parquet", "bytes"))
+    ]
+    readers += [
+        Reader("kept-statistics", _kept_statistics, _use_statistics, "entry.npz", "zip"),
+        Reader("kept-detections", _kept_detections, _use_detections, "part-1.parquet"),
+        Reader("kept-vectors", _kept_vectors, _use_kept_vectors, "e.sqlite"),
+        Reader("onnx-graph", _graph, _use_graph, "g.onnx"),
+    ]
+    readers += [
+        Reader(f"parser-{t.replace('/', '-')}", _parser, _use_parser, f"nlp/{t}", k)
+        for t, k in (("meta.json", "json"), ("config.cfg", "bytes"), ("parser/model", "bytes"),
+                     ("vocab/strings.json", "json"))
+    ]  # fmt: skip
+    return readers
+
+
 # -- pictures and metric names -------------------------------------------------------------------
 
 
@@ -719,5 +861,6 @@ def readers() -> list[Reader]:
     """All readers."""
     return [
         *_caption_readers(), *_object_readers(), *_region_readers(), *_vector_readers(),
-        *_table_readers(), *_judgement_readers(), *_model_readers(), *_picture_readers(),
+        *_table_readers(), *_judgement_readers(), *_model_readers(), *_kept_readers(),
+        *_picture_readers(),
     ]  # fmt: skip

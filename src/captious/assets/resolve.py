@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -60,10 +61,10 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
         raise errors.UsageError(f"no asset is called {name!r}.{errors.did_you_mean(name, table)}")
     asset = table[name]
     if path is not None:
-        given = Path(path)
-        if not given.exists():
-            raise errors.MissingAsset(f"{name}: there is nothing at {given}")
-        return given
+        chosen = Path(path)
+        if not chosen.exists():
+            raise errors.MissingAsset(f"{name}: there is nothing at {chosen}")
+        return chosen
     for candidate in _places(asset):
         if candidate is not None and candidate.exists():
             _check(asset, candidate)
@@ -78,8 +79,17 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
     more = " With --download captious fetches it itself." if asset.fetch is not None else ""
     raise errors.MissingAsset(
         f"{who}{asset.name} ({asset.purpose}), which is not on this machine. Get it with: "
-        f"{asset.remedy}.{more}"
+        f"{asset.remedy}.{more}",
+        asset.name,
+        _extra(asset),
+        wanted_by,
     )
+
+
+def _extra(asset: Asset) -> str:
+    """Return the extra of captious that brings an asset, "" if none does."""
+    named = re.match(r"pip install 'captious\[(\w+)\]'", asset.remedy)
+    return named[1] if named else ""
 
 
 def _check(asset: Asset, path: Path) -> None:
@@ -99,11 +109,11 @@ def _check(asset: Asset, path: Path) -> None:
             return
     except (OSError, ValueError):
         pass  # it was not checked before
-    found = digest(path)
-    if found != asset.sha256:
+    actual = digest(path)
+    if actual != asset.sha256:
         raise errors.MissingAsset(
             f"{asset.name}: {path} is not the file that captious knows (its sha256 begins with "
-            f"{found[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
+            f"{actual[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
         )
     try:
         note.parent.mkdir(parents=True, exist_ok=True)

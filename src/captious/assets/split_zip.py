@@ -29,7 +29,7 @@ def fetch_mpnet(target: Path) -> None:
 
 def installed_parts(places: Sequence[str]) -> list[Path]:
     """Return the parts (``package/relative/path``), or an empty list unless all are installed."""
-    found = []
+    parts = []
     for place in places:
         package, _, inside = place.partition("/")
         spec = find_spec(package)
@@ -37,8 +37,8 @@ def installed_parts(places: Sequence[str]) -> list[Path]:
         path = next((p for p in (Path(r) / inside for r in roots) if p.exists()), None)
         if path is None:
             return []
-        found.append(path)
-    return found
+        parts.append(path)
+    return parts
 
 
 def assemble(places: Sequence[str], target: Path, remedy: str) -> None:

@@ -1,5 +1,7 @@
 """The command line: one file per verb, data on stdout, talk on stderr.
 
+A verb's module is imported when the verb is used, so that ``captious --help`` is quick.
+
 Exit codes: 0 done; 1 the answer is "no" (verify, doctor); 2 a wrong name or option; 3 bad input;
 4 a package or resource is missing; 130 interrupted.
 """
@@ -13,9 +15,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any, NoReturn
 
 from captious import errors
 from captious._version import __version__
+from captious.cli._verbs import MEANT, OPTIONS, VERBS
 
 _CODES = (
     (errors.UsageError, 2),
@@ -32,35 +36,84 @@ def verbs() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    top = argparse.ArgumentParser(
+def grouped() -> dict[str, dict[str, str]]:
+    """Return the verbs that exist with one line each, under the heading they belong to."""
+    here = verbs()
+    out = {
+        heading: {verb: line for verb, line in listed.items() if verb in here}
+        for heading, listed in VERBS.items()
+    }
+    known = {verb for listed in VERBS.values() for verb in listed}
+    out["More"] = {verb: f"see captious {verb} --help" for verb in here if verb not in known}
+    return {heading: listed for heading, listed in out.items() if listed}
+
+
+def parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Args:
+        only: the verbs to load; all if None.
+    """
+    wide = max(map(len, verbs())) + 2
+    listing = "\n\n".join(
+        "\n".join([f"{heading}:", *(f"  {verb:{wide}}{line}" for verb, line in listed.items())])
+        for heading, listed in grouped().items()
+    )
+    top = _Parser(
         prog="captious",
-        description="Judge image captions: classic metrics without Java, image-grounded ones "
-        "beside them, intervals and paired tests.",
-        epilog="captious VERB --help tells more. Exit codes: 0 done, 1 the answer is no, "
-        "2 wrong name or option, 3 bad input, 4 something is not installed.",
+        usage="captious VERB ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Judge image captions: the classic metrics without Java, metrics that look "
+        "at the\nimage, confidence intervals and paired tests.\n\n" + listing,
+        epilog="`captious VERB --help` tells more.\nExit codes: 0 done, 1 the answer is no, "
+        "2 wrong name or option, 3 bad input,\n4 something is not installed.",
     )
     top.add_argument("--version", action="version", version=f"captious {__version__}")
-    subs = top.add_subparsers(dest="verb", metavar="VERB")
-    for name in verbs():
-        import_module(f"captious.cli.{name}").add_parser(subs)
+    loaded = verbs() if only is None else only
+    if loaded:
+        subs = top.add_subparsers(dest="verb", metavar="VERB", prog="captious",
+                                  help=argparse.SUPPRESS)  # fmt: skip
+        for name in loaded:
+            import_module(f"captious.cli.{name}").add_parser(subs)
     return top
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in two lines, and suggests the option that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where the options are listed."""
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` lists the options.\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; an unknown option is an error with a hint, told by the verb's own parser."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        options = [word.partition("=")[0] for word in unknown if word.startswith("--")]
+        if options:
+            known = [text for text in self._option_string_actions if text.startswith("--")]
+            hints = [
+                f"no option {word}.{errors.did_you_mean(word, known, OPTIONS)}" for word in options
+            ]
+            self.error("\n".join(hints))
+        return parsed, unknown
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    top = parser()
     words = list(sys.argv[1:] if argv is None else argv)
-    if words and not words[0].startswith("-") and words[0] not in verbs():
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    verb = next(iter(words), "-")
+    if not verb.startswith("-") and verb not in verbs():
         print(
-            f"captious: no verb {words[0]!r}.{errors.did_you_mean(words[0], verbs())} "
-            f"Verbs: {', '.join(verbs())}.",
+            f"captious: no verb {verb!r}.{errors.did_you_mean(verb, verbs(), MEANT)} "
+            "`captious --help` lists the verbs.",
             file=sys.stderr,
         )
         return 2
+    top = parser([] if verb.startswith("-") else [verb])
     args = top.parse_args(words)
-    if args.verb is None:
+    if not words:
         top.print_help()
         return 0
     try:

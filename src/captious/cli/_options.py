@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,30 +12,88 @@ from pathlib import Path
 from typing import Any
 
 from captious import settings
+from captious.engine import executors
+from captious.engine.executors import Executor
 from captious.engine.job import ScoringJob
 from captious.errors import UsageError
+from captious.io import files
+from captious.names import COCO, MEANING
+from captious.reading import is_address
 from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet
 
 
-def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
+class _Captions(argparse.Action):
+    """Collects caption files, named by position or after ``--res``."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Add the files to those that were named before."""
+        namespace.captions = [*(getattr(namespace, "captions", None) or ()), *values]
+
+
+class _Metrics(argparse.Action):
+    """Collects metrics; a caption file that follows them is a caption file."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Sort words into metrics and files."""
+        paths = [word for word in values if "(" not in word and _FILE.search(word)]
+        if paths and hasattr(namespace, "captions"):
+            namespace.captions = [*(namespace.captions or ()), *map(Path, paths)]
+            values = [word for word in values if word not in paths]
+        setattr(namespace, self.dest, values)
+
+
+_FILE = re.compile(r"\.(jsonl?|ndjson|csv|tsv|parquet|txt)(\.gz)?$", re.IGNORECASE)
+
+
+def metrics(parser: argparse.ArgumentParser, default: str = COCO, help: str = "") -> None:
+    """Add the option that chooses metrics."""
+    parser.add_argument(
+        "--metrics", "-m", "--metric", nargs="+", action=_Metrics, metavar="METRIC",
+        default=[default],
+        help=help or "metrics or groups, with commas or spaces between, e.g. METEOR CIDEr-D "
+        "\"cider_d(df='coco-val')\"; groups: " + ", ".join(MEANING) + "; `captious metrics` lists "
+        f"them (default: {default})",
+    )  # fmt: skip
+
+
+def output(parser: argparse.ArgumentParser) -> None:
+    """Add ``--output`` to a verb that prints."""
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="also write what is printed to this file"
+    )
+
+
+def write(args: argparse.Namespace, text: str) -> None:
+    """Print a result, and write it to ``--output`` if one is named."""
+    sys.stdout.write(text)
+    if args.output is not None:
+        with files.replacing(args.output) as file:
+            file.write(text)
+        if not getattr(args, "quiet", False):
+            remark(f"wrote {args.output}")
+
+
+def data(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name the input."""
     parser.add_argument(
         "captions",
-        nargs="+" if several else 1,
-        type=Path,
+        nargs="*",
+        type=place,
+        action=_Captions,
         metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
-        "several files are several systems",
+        "several files are several systems; `score` also takes folders, globs, tars and addresses",
     )
     parser.add_argument(
-        "--refs",
-        "-r",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="references: COCO annotations, Karpathy JSON, {id: [texts]}, or parallel text files; "
-        "not needed if the caption file holds them",
+        "--res", "--captions", "--candidates", "--predictions", "--results", dest="captions",
+        nargs="+", type=place, action=_Captions, help=argparse.SUPPRESS,
+    )  # fmt: skip
+    references(parser)
+    parser.add_argument(
+        "--skip-unmatched",
+        action="store_true",
+        help="leave out captions that have no references or no image file",
     )
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the photographs")
     parser.add_argument(
@@ -43,7 +102,7 @@ def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
         nargs="+",
         metavar="FILE",
         help="object labels of the images (VOC, COCO, Open Images, JSON, CSV, parquet); "
-        "several files are united",
+        "labels of several files are put together",
     )
     parser.add_argument(
         "--regions", type=Path, metavar="STORE", help="region features of the images"
@@ -51,17 +110,75 @@ def data(parser: argparse.ArgumentParser, several: bool = True) -> None:
     parser.add_argument("--names", nargs="+", metavar="NAME", help="a name for each caption file")
 
 
+def place(text: str) -> Any:
+    """Return the path that an argument names; an address (``s3://...``) stays as it is."""
+    return text if is_address(text) else Path(text)
+
+
+def references(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the references."""
+    parser.add_argument(
+        "--refs",
+        "-r",
+        "--references",
+        "--gts",
+        dest="refs",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="references: COCO annotations, Karpathy JSON, {id: [texts]}, or parallel text files; "
+        "not needed if the caption file holds them",
+    )
+
+
 def running(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say how to run."""
     group = parser.add_argument_group("running")
     group.add_argument("--device", help="auto, cpu, cuda, mps (default: auto)")
-    group.add_argument("--threads", type=int, help="upper bound of worker threads")
+    group.add_argument("--threads", type=int, help="use at most this many threads")
     group.add_argument("--cache", type=Path, help="folder for converted tables and embeddings")
-    group.add_argument("--seed", type=int, help="seed of every random draw (default: 12345)")
+    group.add_argument("--seed", type=int, help="random seed (default: 12345)")
     group.add_argument(
         "--download", action="store_true", help="allow fetching missing weights and tables"
     )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress, no remarks")
+
+
+def workers(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say who does the work."""
+    group = parser.add_argument_group("scale")
+    group.add_argument(
+        "--engine",
+        choices=("local", "processes", "ray"),
+        default="local",
+        help="who does the work: this process, several, or a Ray cluster (default: local)",
+    )
+    group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
+
+
+def columns(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where captions stand, for scores that are computed."""
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="WHAT=NAME",
+        help="which column holds the caption, the references, the image: caption=text image=path",
+    )
+    parser.add_argument("--df", default="coco-val", help="document frequencies (default: coco-val)")
+
+
+def columns_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the columns that were named."""
+    wrong = [text for text in args.columns if "=" not in text]
+    if wrong:
+        raise UsageError(f"--columns takes WHAT=NAME, not {wrong[0]!r}")
+    return dict(text.split("=", 1) for text in args.columns)
+
+
+def executor(args: argparse.Namespace) -> Executor:
+    """Return who does the work."""
+    return executors.named(args.engine, args.workers)
 
 
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:
@@ -78,7 +195,17 @@ def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings
 
 
 def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> ScoringJob:
-    """Return the job that the data options describe."""
+    """Return the job that the data options describe.
+
+    Raises:
+        UsageError: no caption file is named.
+    """
+    if not args.captions and "captions" not in changes:
+        swallowed = f" {args.refs[-1]} was taken as a reference file." if args.refs else ""
+        raise UsageError(
+            f"no caption file is named.{swallowed} Write the captions first: "
+            "captious score CAPTIONS --refs REFERENCES"
+        )
     given: dict[str, Any] = {
         "captions": list(args.captions),
         "references": args.refs,
@@ -88,6 +215,7 @@ def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> Scorin
         "systems": args.names,
         "metrics": metrics,
         "seed": seed(args),
+        "skip_unmatched": getattr(args, "skip_unmatched", False),
     }
     return ScoringJob(**given | changes)
 
@@ -104,7 +232,7 @@ def seed(args: argparse.Namespace) -> int:
         UsageError: it is negative.
     """
     if args.seed is not None and args.seed < 0:
-        raise UsageError(f"--seed takes a whole number from 0 on, not {args.seed}")
+        raise UsageError(f"--seed must be 0 or a positive whole number, not {args.seed}")
     return SEED if args.seed is None else int(args.seed)
 
 

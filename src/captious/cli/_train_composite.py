@@ -216,11 +216,11 @@ def _judgements(
     else:
         found = user_files.load(Path(args.judgements))
     if not isinstance(found.judged, Ratings):
-        raise UsageError(f"{args.judgements} holds choices between captions; ratings are wanted")
+        raise UsageError(f"{args.judgements} holds choices between captions; this needs ratings")
     found = found.without_own()
     judged = found.judged
     if not isinstance(judged, Ratings):
-        raise UsageError(f"{args.judgements}: ratings are wanted")
+        raise UsageError(f"{args.judgements}: this needs ratings")
     rows, ratings = mean_rating(judged)
     table = features.table(found.samples, inputs)
     known = np.isfinite(table.values[rows]).all(axis=1)
@@ -238,7 +238,7 @@ def _judgements(
                              "the other half of the judgements")  # fmt: skip
         return Judged(table.values[rows], ratings), None
     if first.all() or not first.any():
-        raise InputError(f"{args.judgements}: judgements of at least two images are wanted")
+        raise InputError(f"{args.judgements}: judgements of at least two images are needed")
     stop = Judged(table.values[rows[first]], ratings[first])
     if options.objective == "classify":
         return stop, None

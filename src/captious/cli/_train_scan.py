@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
                         help="models of other seeds to put beside this one")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="FOLDER",
-                        help="begin with the weights and words of this earlier run")  # fmt: skip
+                        help="start from the weights and words of this earlier run")  # fmt: skip
     parser.add_argument("--select", choices=("graded", "rsum"), default="graded",
-                        help="what the best checkpoint is chosen by on dev")  # fmt: skip
+                        help="which measure on dev chooses the best checkpoint")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

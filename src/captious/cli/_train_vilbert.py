@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--teacher", default="minilm",
                         help="text encoder that finds similar photographs, or none")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="PATH",
-                        help="an earlier run to begin with (or a file in its run/)")  # fmt: skip
+                        help="an earlier run to start from (or a file in its run/)")  # fmt: skip
     parser.add_argument("--look", metavar="MODEL",
                         help="with --start: the second stage, learning to look from a grounding "
                         "model (scan-coco, or a folder)")  # fmt: skip
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
     parser.add_argument("--frozen-layers", type=int, metavar="N",
-                        default=4, help="first text layers that stay as they were")  # fmt: skip
+                        default=4, help="first text layers to keep frozen")  # fmt: skip
     parser.add_argument("--steps", type=int, help="default: 1600; with --look 1000")
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
     parser.add_argument("--rate", type=float, help="learning rate (0.0005)")

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inner", type=int, default=768, help="width inside")
     parser.add_argument("--validate", type=int, default=500, metavar="STEPS")
     parser.add_argument("--bfloat16", action="store_true",
-                        help="large products in bfloat16: faster where the processor has it"
+                        help="large products in bfloat16: faster if the processor supports it"
                         )  # fmt: skip
 
 

@@ -16,9 +16,8 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "calibrate",
-        help="threshold and baselines of a text encoder",
         description="Score random pairs of sentences at every layer of an encoder. The mean recall "
-        "is the rule for bert_tbr's threshold, P, R and F are baselines for bertscore.",
+        "is the usual threshold of bert_tbr; P, R and F are baselines for bertscore.",
     )
     parser.add_argument("model", help="minilm, mpnet, a folder, or a hub name")
     parser.add_argument(
@@ -27,11 +26,13 @@ def add_parser(subs: Any) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="sentences like those to be judged: references in any format, or text lines",
+        help="sentences like those you will score: references in any format, or text lines",
     )
     parser.add_argument("--pairs", type=int, default=5000, help="random pairs (default: 5000)")
     parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
-    parser.add_argument("--out", "-o", type=Path, help="write the baselines as JSON")
+    parser.add_argument(
+        "--output", "-o", "--out", type=Path, metavar="FILE", help="write the baselines as JSON"
+    )
     parser.add_argument("--idf", type=Path, help="also write an idf table of these texts (JSON)")
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -44,16 +45,16 @@ def run(args: argparse.Namespace) -> int:
     from captious.models.encoder_defaults import defaults
 
     if args.pairs < 100:
-        raise UsageError(f"--pairs {args.pairs}: fewer than 100 pairs say nothing")
+        raise UsageError(f"--pairs {args.pairs}: at least 100 pairs are needed")
     texts = _texts(args.texts)
     with _options.active(args):
         encoder = text_encoder.load(args.model, args.dtype)
         seed = _options.seed(args)
         rows = encoder_baselines.baselines(encoder, texts, args.pairs, seed)
         source = ", ".join(p.name for p in args.texts) + f" ({len(set(texts))} texts)"
-        if args.out is not None:
+        if args.output is not None:
             made = encoder_baselines.as_json(encoder, rows, args.pairs, seed, source)
-            args.out.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
+            args.output.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
         if args.idf is not None:
             piece_idf.save(texts, encoder, args.idf)
     known = defaults(args.model)
@@ -66,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
     last = rows[-1].layer if known is None else known.tbr_layer
     line = f"bert_tbr(model='{args.model}', layer={last}, threshold={rows[last].r:.2f})"
     _options.remark(f"for example {line}")
-    if args.out is not None:
-        _options.remark(f"bertscore(model='{args.model}', baseline='{args.out}')")
+    if args.output is not None:
+        _options.remark(f"bertscore(model='{args.model}', baseline='{args.output}')")
     if args.idf is not None:
         _options.remark(f"bert_tbr(idf='{args.idf}') uses the frozen weights")
     return 0
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _texts(paths: list[Path]) -> list[str]:
     """Read all texts of reference files; a .txt file holds one sentence per line."""
-    from captious.io.load import References
+    from captious.io.references import References
 
     out: list[str] = []
     for path in paths:

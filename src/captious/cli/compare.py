@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
 from captious.cli.score import add_scoring
-from captious.engine.compare import Comparison, compare
+from captious.engine.compare import Comparison, compare, default_trials
 from captious.engine.job import score
 from captious.engine.table import ScoreTable, join
 from captious.errors import UsageError, did_you_mean
-from captious.io import files
 from captious.io.tables import is_stored
 from captious.statistics.bootstrap import RESAMPLES
 
@@ -22,7 +20,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "compare",
-        help="paired tests between two and more systems",
         description="Score several systems on the same samples, or take stored tables "
         "(`captious score ... -o scores.parquet`), and test every pair: paired "
         "bootstrap and paired approximate randomisation. The first file is the baseline. "
@@ -33,9 +30,13 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "latex", "json"], default="text"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE")
+    _options.output(parser)
     parser.add_argument(
-        "--trials", type=int, default=1000, help="bootstrap draws and random swaps (default: 1000)"
+        "--trials",
+        type=int,
+        default=None,
+        metavar="N",
+        help="bootstrap draws and random swaps (default: 100 per comparison, 1,000 to 10,000)",
     )
     parser.add_argument("--level", type=float, default=0.05, help="significance level")
     parser.add_argument(
@@ -56,25 +57,22 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score, test, write."""
-    if args.trials < 1:
+    if args.trials is not None and args.trials < 1:
         raise UsageError("--trials must be at least 1")
     with _options.active(args):
         table = _table(args)
-        gate = _gate(args, table)
-        result = compare(table, trials=args.trials, level=args.level, correction=args.correction)
-    text = result.render(args.format)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+        images = len(set(table.images.tolist()))
+        trials = args.trials or default_trials(len(table.corpora), len(table.values), images)
+        gate = _gate(args, table, trials)
+        result = compare(table, trials=trials, level=args.level, correction=args.correction)
+    _options.write(args, result.render(args.format))
     worse = _worse(result, gate)
     for line in worse:
         _options.remark(line)
     return 1 if worse else 0
 
 
-def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
+def _gate(args: argparse.Namespace, table: ScoreTable, trials: int) -> list[str]:
     """Return the columns that must not get worse.
 
     Raises:
@@ -90,9 +88,9 @@ def _gate(args: argparse.Namespace, table: ScoreTable) -> list[str]:
     systems = len(table.corpora)
     tests = systems * (systems - 1) // 2 * len(table.values) if args.correction != "none" else 1
     # p is at least 1 / (trials + 1), and the correction multiplies it: such a gate never closes.
-    if named and tests / (args.trials + 1) >= args.level:
+    if named and tests / (trials + 1) >= args.level:
         raise UsageError(
-            f"--fail-if-worse: with {args.trials:,} trials and {tests:,} comparisons no difference "
+            f"--fail-if-worse: with {trials:,} trials and {tests:,} comparisons no difference "
             f"can be significant. Use --trials {int(2 * tests / args.level):,}".replace(",", "")
             + " or name fewer metrics"
         )
@@ -118,7 +116,10 @@ def _table(args: argparse.Namespace) -> ScoreTable:
         return score(_options.job(args, args.metrics, resamples=resamples), say=_options.say(args))
     if len(stored) < len(args.captions):
         other = next(path for path in args.captions if path not in stored)
-        raise UsageError(f"{other} is not a stored table, {stored[0]} is: name one kind of file")
+        raise UsageError(
+            f"{other} is not a stored table, {stored[0]} is: give stored tables "
+            "only, or caption files only"
+        )
     return join([ScoreTable.load(path) for path in stored], args.names or _stems(stored))
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from captious.cli import _options
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "data",
-        help="judgement sets: what is here, how to get the rest",
         description="List the collections of human judgements that captious reads. With names, "
         "print their data cards; --check reads and joins them.",
     )
@@ -26,8 +26,11 @@ def add_parser(subs: Any) -> None:
         metavar="FOLDER",
         help="folder of the judgement sets (default: $CAPTIOUS_DATA)",
     )
-    parser.add_argument("--check", action="store_true", help="read and join what is here")
+    parser.add_argument(
+        "--check", action="store_true", help="read what is here and check that it fits together"
+    )
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
+    _options.output(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,16 +65,16 @@ def run(args: argparse.Namespace) -> int:
                 wrong += 1
         listed.append(entry)
     if args.format == "json":
-        sys.stdout.write(json.dumps(listed, indent=1) + "\n")
+        _options.write(args, json.dumps(listed, indent=1) + "\n")
     else:
-        sys.stdout.write(_text(listed, bool(args.names), root))
+        _options.write(args, _text(listed, bool(args.names), root))
     return 1 if wrong else 0
 
 
 def _text(listed: list[dict[str, Any]], full: bool, root: Path | None) -> str:
     lines = []
     if root is None:
-        lines.append("no data folder is named (--data FOLDER or CAPTIOUS_DATA): nothing is found\n")
+        lines.append("no data folder is named (--data FOLDER or CAPTIOUS_DATA)\n")
     for entry in listed:
         state = "here" if not entry["missing"] else "missing"
         lines.append(f"{entry['name']:<24} {state:<8} {entry['title']}")
@@ -80,7 +83,7 @@ def _text(listed: list[dict[str, Any]], full: bool, root: Path | None) -> str:
             lines += [f"  trap:    {t}" for t in entry["traps"]]
             lines += [f"  files:   {f.replace('|', ' or ')}" for f in entry["files"]]
         for f in entry["missing"]:
-            lines.append(f"  wanted:  {f.replace('|', ' or ')}")
+            lines.append(f"  missing: {f.replace('|', ' or ')}")
         if not entry["missing"]:
             lines += [f"  without: {f}" for f in entry["missing optional"]]
         if entry["missing"] or full:

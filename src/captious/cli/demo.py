@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from captious.engine.evidence import detector_lacks
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob, score
 from captious.engine.table import ScoreTable
-from captious.errors import CaptiousError, MissingExtra, UsageError
-from captious.io import tables
+from captious.errors import CaptiousError, MissingExtra, UsageError, missing_lines
+from captious.io import grids, tables
 from captious.metrics.base import Metric, Need
 from captious.report import page
 from captious.report.contents import main_columns
@@ -48,14 +49,13 @@ class Choice:
     """What can run on this machine, and why the rest cannot."""
 
     metrics: list[Metric]
-    skipped: dict[str, str]
+    skipped: list[CaptiousError]
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "demo",
-        help="judge a small bundled set of photographs",
         description="Score the captions of three imaginary systems (good, vague, wrong) on "
         "bundled photographs with every metric that can run here, and show how one caption got "
         "its score. Object labels are detected in the photographs.",
@@ -65,8 +65,12 @@ def add_parser(subs: Any) -> None:
         help="folder for the report and the scores (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--metrics", "-m", default=None, metavar="LIST",
-        help="only these metrics (default: eight that tell most; 'all' for all that can run)",
+        "--metrics", "-m", nargs="+", default=None, metavar="METRIC",
+        help="only these metrics (default: the eight most informative; 'all' for all that can run)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--files", type=Path, metavar="FOLDER",
+        help="score nothing; copy captions, references and photographs there, to try things out",
     )  # fmt: skip
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
     _options.running(parser)
@@ -75,10 +79,17 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Choose, look at the photographs, score, print, write."""
+    if args.files is not None:
+        demo.copy_files(args.files)
+        if not args.quiet:
+            _options.remark(
+                f"wrote good.json, vague.json, wrong.json, refs.json and photos/ to {args.files}"
+            )
+        return 0
     with _options.active(args):
         choice = choose(args.metrics)
-        for name, why in choice.skipped.items():
-            _options.remark(f"without {name}: {why}")
+        for line in missing_lines(choice.skipped):
+            _options.remark(f"left out: {line}")
         if not choice.metrics:
             raise CaptiousError("nothing can be scored; see above for what is missing")
         job = ScoringJob(
@@ -109,11 +120,12 @@ def _report(table: ScoreTable, path: Path) -> str:
     return str(path.resolve())
 
 
-def choose(wanted: str | None = None) -> Choice:
+def choose(wanted: Sequence[str] | None = None) -> Choice:
     """Sort the wanted metrics (None = the usual eight) into those that can run and not."""
-    usual = registry.names() if wanted == "all" else _EIGHT
-    names = ",".join(usual) if wanted in (None, "all") else wanted
-    runs, skipped = [], {}
+    asked = _EIGHT if wanted is None else wanted
+    names = [n for word in asked for n in (registry.names() if word == "all" else [word])]
+    runs: list[Metric] = []
+    skipped: list[CaptiousError] = []
     made = [metric for metric, _ in registry.create_many(names)]
     blind = detector_lacks() if any(Need.IMAGE_OBJECTS in m.needs for m in made) else []
     for metric in made:
@@ -121,7 +133,7 @@ def choose(wanted: str | None = None) -> Choice:
         if Need.IMAGE_OBJECTS in metric.needs:
             lacking += blind
         if lacking:
-            skipped[metric.name] = " ".join(" ".join(str(e).split()) for e in lacking)
+            skipped += lacking
         else:
             runs.append(metric)
     return Choice(runs, skipped)
@@ -135,13 +147,13 @@ def _corpus(table: ScoreTable, shown: set[str]) -> str:
         if name not in shown:
             continue
         values = [table.corpora[s][name] for s in systems]
-        cells.append([name, *(tables.with_interval(v, "text") for v in values)])
+        cells.append([name, *(grids.with_interval(v, "text") for v in values)])
     head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"
     unscored = Counter((u.column, u.reason) for u in table.unscored if u.column in shown)
     said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
-    return "\n".join([tables.grid(cells, "text"), "", head, *said])
+    return "\n".join([grids.grid(cells, "text"), "", head, *said])
 
 
 def _explained(metrics: list[Metric], samples: CaptionSet) -> str:

@@ -15,7 +15,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "detect",
-        help="find the objects in photographs",
         description="Find objects in photographs and write them to a parquet file that "
         "`captious score --objects FILE` reads. Run it again to go on where it stopped.",
     )
@@ -35,8 +34,8 @@ def add_parser(subs: Any) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="least confidence that counts (default: 0.3, words-coco 0.5)",
-    )  # fmt: skip
+        help="lowest confidence to keep (default: 0.3, words-coco 0.2)",
+    )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"
     )

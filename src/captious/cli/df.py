@@ -9,14 +9,14 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import InputError
-from captious.io.load import References
+from captious.io.references import References
 from captious.text import document_frequency
 from captious.types import CaptionSet
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("df", help="build or show document frequencies for CIDEr")
+    parser = subs.add_parser("df", description="Build or show document frequencies for CIDEr.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="count n-grams of references and save the table")
     build.add_argument("refs", nargs="+", type=Path, help="reference files")
@@ -35,7 +35,7 @@ def add_parser(subs: Any) -> None:
 def run_build(args: argparse.Namespace) -> int:
     """Count and save."""
     if args.output.suffix != ".npz":
-        raise InputError(f"{args.output}: the table is written as .npz; give it that ending")
+        raise InputError(f"{args.output}: the table is written as .npz; name it FILE.npz")
     problems: list[str] = []
     with _options.active(args):
         refs = References(args.refs, problems)

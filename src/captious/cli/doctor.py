@@ -4,49 +4,93 @@ from __future__ import annotations
 
 import argparse
 import platform
-import sys
+import textwrap
 from typing import Any
 
 from captious import assets, errors, registry, settings
 from captious._version import __version__
+from captious.cli import _options
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("doctor", help="say what is installed and how to get what is not")
+    parser = subs.add_parser("doctor", description="Say what is installed and how to get the rest.")
+    parser.add_argument(
+        "--all", action="store_true", help="every metric and every table and model, one by one"
+    )
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 if any metric cannot run"
     )
+    _options.output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the state of metrics and assets."""
-    out = sys.stdout.write
     here = settings.get()
-    out(
+    lacking = {name: _lacks(name) for name in registry.names()}
+    head = [
         f"captious {__version__}, Python {platform.python_version()}, {platform.system()}, "
-        f"{here.threads} threads\ncache: {here.cache_dir}\n\nmetrics\n"
+        f"{here.threads} threads",
+        f"cache: {here.cache_dir}",
+    ]
+    lines = [*head, "", *(_all(lacking) if args.all else _short(lacking))]
+    _options.write(args, "\n".join(lines) + "\n")
+    return 1 if args.strict and any(lacking.values()) else 0
+
+
+def _lacks(name: str) -> list[errors.CaptiousError]:
+    try:
+        return registry.load(name)().missing()
+    except errors.CaptiousError as err:
+        return [err]
+
+
+def _short(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
+    """Say it on one screen: what is ready, what to install for the rest."""
+    ready = [name for name, problems in lacking.items() if not problems]
+    lines = [f"{len(ready)} of {len(lacking)} metrics are ready:", *_wrapped(ready)]
+    by_extra = [p for problems in lacking.values() for p in problems if getattr(p, "extra", "")]
+    others = [
+        name
+        for name, problems in lacking.items()
+        if any(not getattr(problem, "extra", "") for problem in problems)
+    ]
+    if by_extra:
+        lines += ["", "To get the others:"]
+        for line in errors.missing_lines(by_extra):
+            told = line.partition(" (")[0]  # which packages are missing stands under --all
+            lines.append("  " + textwrap.shorten(told, 76, placeholder=" ..."))
+    if others:
+        lines += ["", "Lacking weights or files that pip does not bring:", *_wrapped(others)]
+    here = [name for name in assets.known() if assets.available(name)]
+    absent = [name for name in assets.known() if name not in here]
+    lines += ["", f"{len(here)} of {len(assets.known())} tables and models are here"]
+    if absent:
+        lines += ["not here, and only needed if you ask for them:", *_wrapped(absent)]
+    return [*lines, "", "captious doctor --all tells more of each."]
+
+
+def _wrapped(names: list[str]) -> list[str]:
+    return textwrap.wrap(
+        ", ".join(names), 78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
-    broken = 0
-    wide = max(map(len, registry.names()))
-    for name in registry.names():
-        try:
-            missing = registry.load(name)().missing()
-        except errors.CaptiousError as err:
-            missing = [err]
-        out(f"  {'ok     ' if not missing else 'MISSING'}  {name:{wide}}\n")
-        for problem in missing:
-            out(f"           {problem}\n")
-        broken += bool(missing)
-    out("\nassets\n")
+
+
+def _all(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
+    """Say everything: each metric, each asset with its licence and how to get it."""
+    lines = ["metrics"]
+    for name, problems in lacking.items():
+        lines.append(f"  {'MISSING' if problems else 'ok     '}  {name}")
+        lines += [f"           {problem}" for problem in problems]
+    lines += ["", "tables and models"]
     wide = max(map(len, assets.known()))
     for asset in assets.known().values():
-        found = assets.available(asset.name)
-        out(
-            f"  {'ok     ' if found else 'absent '}  {asset.name:{wide}}  {asset.purpose} "
-            f"[{asset.licence}]\n"
+        here = assets.available(asset.name)
+        lines.append(
+            f"  {'ok     ' if here else 'absent '}  {asset.name:{wide}}  {asset.purpose} "
+            f"[{asset.licence}]"
         )
-        if not found:
-            out(f"           get it with: {asset.remedy}\n")
-    return 1 if args.strict and broken else 0
+        if not here:
+            lines.append(f"           get it with: {asset.remedy}")
+    return lines

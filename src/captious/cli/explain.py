@@ -13,7 +13,7 @@ from captious import registry
 from captious.cli import _options
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob
-from captious.errors import InputError, UsageError
+from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Explanation
@@ -34,14 +34,13 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "explain",
-        help="say why one caption got its score",
         description="Explain one caption: a row of a caption file (--id), or a text. Examples: "
         "captious explain caps.json --refs refs.json --id 42 -m meteor; "
         "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor,bleu -o why.html",
     )
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
     parser.add_argument("--id", help="the caption of the file to explain")
-    parser.add_argument("--system", help="its system, where the file holds several")
+    parser.add_argument("--system", help="its system, if the file holds several")
     parser.add_argument(
         "--caption",
         "-c",
@@ -58,15 +57,12 @@ def add_parser(subs: Any) -> None:
         help="a reference of --caption; may be repeated",
     )
     parser.add_argument("--image", metavar="FILE", help="the picture of --caption")
-    parser.add_argument("--refs", "-r", nargs="+", type=Path, metavar="FILE")
+    _options.references(parser)
     parser.add_argument("--images", type=Path, metavar="FOLDER")
     parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--regions", type=Path, metavar="STORE")
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--metric", "-m", "--metrics", default="bleu", metavar="LIST",
-        help="which metric, or several with commas between (default: bleu)",
-    )  # fmt: skip
+    _options.metrics(parser, "bleu", "which metrics, with commas or spaces between (default: bleu)")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.add_argument(
         "--output", "-o", "--svg", dest="output", type=Path, metavar="FILE",
@@ -80,40 +76,50 @@ def run(args: argparse.Namespace) -> int:
     """Explain one caption, or several of one image, by one metric or several."""
     if args.output is not None and args.output.suffix.lower() not in _ENDINGS:
         raise UsageError(f"{args.output}: explanations are written as {' or '.join(_ENDINGS)}")
-    metrics = [metric for metric, _ in registry.create_many(args.metric)]
+    metrics = [metric for metric, _ in registry.create_many(args.metrics)]
     with _options.active(args):
         job = _job(args, metrics)
         job.check()
         samples = job.read(_options.say(args))
         rows = _rows(args, samples)
-        found = [
-            Told(samples[row].caption, metric.name, explain(samples, metric, row))
-            for metric in metrics
-            for row in rows
-        ]
+        explained, refused = [], []
+        for metric in metrics:
+            try:
+                explained += [
+                    Told(samples[row].caption, metric.name, explain(samples, metric, row))
+                    for row in rows
+                ]
+            except CaptiousError as error:
+                if len(metrics) == 1:
+                    raise
+                refused.append(error)
+        if not explained:
+            raise CaptiousError("\n".join(map(str, refused)))
+        for reason in refused:
+            _options.remark(str(reason))
     if args.output is not None:
-        _write(args.output, found, len(rows))
+        _write(args.output, explained, len(rows))
         _options.remark(f"wrote {args.output}")
     if args.format == "json":
-        told: list[Any] = [one.explanation.data for one in found]
+        told: list[Any] = [entry.explanation.data for entry in explained]
         if len(metrics) > 1:
             told = [
-                {"metric": one.metric, "caption": one.caption, **one.explanation.data}
-                for one in found
+                {"metric": entry.metric, "caption": entry.caption, **entry.explanation.data}
+                for entry in explained
             ]
         whole = told[0] if len(told) == 1 else told
         sys.stdout.write(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
         return 0
     parts = []
-    for one in found:
-        head = f"{one.caption}\n" if len(rows) > 1 else ""
-        head = f"-- {one.metric} --\n{head}" if len(metrics) > 1 else head
-        parts.append(head + one.explanation.text.rstrip())
+    for entry in explained:
+        head = f"{entry.caption}\n" if len(rows) > 1 else ""
+        head = f"-- {entry.metric} --\n{head}" if len(metrics) > 1 else head
+        parts.append(head + entry.explanation.text.rstrip())
     sys.stdout.write("\n\n".join(parts) + "\n")
     return 0
 
 
-def _write(path: Path, found: list[Told], across: int) -> None:
+def _write(path: Path, explained: list[Told], across: int) -> None:
     """Write pictures: captions side by side, metrics one below the other; or a page of all."""
     from captious.report.pictures import draw
     from captious.report.pictures.side_by_side import joined, stacked
@@ -122,10 +128,12 @@ def _write(path: Path, found: list[Told], across: int) -> None:
         from captious.report.why import page
 
         with files.replacing(path) as file:
-            file.write(page([(one.metric, one.caption, one.explanation) for one in found]))
+            file.write(
+                page([(entry.metric, entry.caption, entry.explanation) for entry in explained])
+            )
         return
-    drawn = [draw(one.explanation) for one in found]
-    silent = next((one for one, svg in zip(found, drawn, strict=True) if svg is None), None)
+    drawn = [draw(entry.explanation) for entry in explained]
+    silent = next((entry for entry, svg in zip(explained, drawn, strict=True) if svg is None), None)
     if silent is not None:
         raise UsageError(
             f"{silent.metric} explains this caption in words only, not as a picture; "
@@ -151,11 +159,19 @@ def _job(args: argparse.Namespace, metrics: list[Metric]) -> ScoringJob:
     if args.captions:
         raise UsageError("give a caption file with --id, or --caption TEXT, not both")
     count = len(args.caption)
+    texts = [*(args.reference or []), *map(str, args.refs or [])]
+    files_named = [text for text in map(str, args.refs or []) if Path(text).exists()]
+    if files_named:
+        raise UsageError(
+            f"with --caption, references are texts, and {files_named[0]} is a file; "
+            "give the file of captions with --id instead"
+        )
+    args.refs = None
     return _options.job(
         args,
         tuple(metrics),
         captions=list(args.caption),
-        references=[args.reference] * count,
+        references=[texts] * count,
         images=None if args.image is None else [args.image] * count,
     )
 

@@ -9,17 +9,16 @@ from typing import Any
 
 from captious.cli import _options
 from captious.errors import UsageError
-from captious.io import files
+from captious.spec import split
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "meta",
-        help="agreement of metrics with human judgements",
         description="Score judged captions and measure the agreement with people under a named "
-        "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. A "
-        "function of your own goes through the same harness: captious meta my_metric.py:score",
+        "protocol. Example: captious meta bleu meteor --set flickr8k-expert --data FOLDER. "
+        "Your own function works too: captious meta my_metric.py:score",
     )
     parser.add_argument(
         "metrics",
@@ -28,6 +27,10 @@ def add_parser(subs: Any) -> None:
         default=[],
         help="metrics, file.py:function, or 'all' (default: all)",
     )
+    parser.add_argument(
+        "--metrics", "-m", dest="more", nargs="+", default=[], metavar="METRIC",
+        help="the same, as an option",
+    )  # fmt: skip
     parser.add_argument(
         "--set",
         "-s",
@@ -113,9 +116,16 @@ def add_parser(subs: Any) -> None:
         help="write a matrix of who beats whom (.svg, .png, .pdf)",
     )
     parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="also write a page (.html): correlations with intervals, who beats whom, fewer "
+        "references, score groups, sensitivity",
+    )
+    parser.add_argument(
         "--format", "-f", choices=["text", "markdown", "csv", "json"], default="text"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write here")
+    _options.output(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -133,8 +143,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]FILE",
-        help="object labels of the images, for label metrics; several files are united; `gold` are "
-        "the labels that the set brings, `detector` looks at the photographs",
+        help="object labels of the images, for label metrics; labels of several files are put "
+        "together; `gold` are the labels that the set brings, `detector` looks at the photographs",
     )
     parser.add_argument(
         "--regions",
@@ -145,7 +155,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-store",
         action="store_true",
-        help="compute all scores anew, keep none in the cache folder",
+        help="compute all scores again and keep none in the cache folder",
     )
 
 
@@ -164,9 +174,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.trials < 0:
         raise UsageError("--trials must be 0 or more")
+    if args.report is not None and args.report.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{args.report}: a report is written as .html")
     with _options.active(args):
         outside = [outside_scores.load(text) for text in args.external]
-        names = args.metrics or ([] if outside else None)
+        named = [part for word in [*args.metrics, *args.more] for part in split(word)]
+        names = named or ([] if outside else None)
         scorer = Scorer(names, not args.no_store, args.regions, outside)
         judged = judgements(args)
         name = args.protocol or protocols.DEFAULTS.get(args.judged)
@@ -185,7 +198,8 @@ def run(args: argparse.Namespace) -> int:
             joined=args.joined,
         )
         found = evaluate(judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args))
-        tests = found.tests(trials=args.trials or 1000) if args.tests or args.picture else []
+        asked = args.tests or args.picture or args.report
+        tests = found.tests(trials=args.trials or 1000) if asked else []
         text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
         if args.diagnose and args.format in ("text", "markdown"):
             from captious.meta import diagnostics
@@ -198,11 +212,15 @@ def run(args: argparse.Namespace) -> int:
 
             pictures.beats(found, tests, args.picture)
             _options.remark(f"wrote {args.picture}")
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+        if args.report:
+            from captious.io import files
+            from captious.meta import page
+
+            swept = page.sweep(found, protocol, scorer)
+            with files.replacing(args.report) as file:
+                file.write(page.page(found, tests, swept))
+            _options.remark(f"wrote {args.report}")
+    _options.write(args, text)
     return 0
 
 

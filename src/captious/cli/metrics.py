@@ -9,22 +9,28 @@ from dataclasses import fields
 from typing import Any
 
 from captious import registry
+from captious.cli import _options
 from captious.metrics.base import Metric
+from captious.names import MEANING
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("metrics", help="list the metrics and what each needs")
-    parser.add_argument("name", nargs="?", help="tell everything about this one")
+    parser = subs.add_parser("metrics", description="List the metrics and what each needs.")
+    parser.add_argument("name", nargs="?", help="show everything about this metric")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
+    _options.output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """List or describe."""
     if args.name:
-        metric = registry.create(args.name)
-        sys.stdout.write(describe(metric))
+        members = registry.group(args.name.lower())
+        if members is not None:
+            _options.write(args, f"{MEANING[args.name.lower()]}\n{', '.join(members)}\n")
+            return 0
+        _options.write(args, describe(registry.create(args.name)))
         return 0
     made = [registry.load(n)() for n in registry.names()]
     if args.format == "json":
@@ -39,20 +45,23 @@ def run(args: argparse.Namespace) -> int:
             }
             for m in made
         ]
-        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+        _options.write(args, json.dumps(rows, indent=1) + "\n")
         return 0
     wide = max(len(m.name) for m in made)
+    lines = []
     for m in made:
         ready = " " if not m.missing() else "!"
         needs = ", ".join(sorted(n.value for n in m.needs)) or "nothing but the caption"
-        sys.stdout.write(f"{ready} {m.name:{wide}}  {summary(m)}\n")
-        sys.stdout.write(
-            f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}\n"
-        )
-    sys.stdout.write(
-        "\n! = something is not installed: see `captious doctor`. "
-        "`captious metrics NAME` tells more.\n"
-    )
+        lines.append(f"{ready} {m.name:{wide}}  {summary(m)}")
+        lines.append(f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}")
+    lines += ["", "Groups, for -m:", *(f"  {name:8}{what}" for name, what in MEANING.items())]
+    lines += [
+        "",
+        "Names of other tools work too: METEOR, ROUGE_L, Bleu_4, CIDEr-D, SPICE, in any case.",
+        "! = something is not installed: see `captious doctor`. "
+        "`captious metrics NAME` tells more.",
+    ]
+    _options.write(args, "\n".join(lines) + "\n")
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,14 +17,14 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "probe",
-        help="spoil captions on purpose and see whether a metric notices",
         description="Spoil captions in five ways (repetition, objects, shuffle, template, "
         "frequent) and report how often the untouched caption keeps the higher score. Several "
         "variants are tried per attack, and the one that the metric likes best counts. "
         "Example: captious probe captions.json --refs refs.json -m meteor,spice",
     )
-    _options.data(parser, several=False)
-    parser.add_argument("--metrics", "-m", nargs="+", required=True, help="which metrics")
+    _options.data(parser)
+    _options.metrics(parser)
+    _options.output(parser)
     parser.add_argument("--attacks", nargs="+", metavar="NAME", help="only these attacks")
     parser.add_argument("--variants", type=int, default=3, help="tries per attack (default: 3)")
     parser.add_argument("--limit", type=int, default=500, help="captions to attack (default: 500)")
@@ -53,17 +52,16 @@ def run(args: argparse.Namespace) -> int:
             seed=seed,
         )
     if args.format == "json":
-        sys.stdout.write(json.dumps([asdict(f) for f in found], indent=1) + "\n")
+        _options.write(args, json.dumps([asdict(f) for f in found], indent=1) + "\n")
         return 0
     wide = max(len(f.column) for f in found)
-    sys.stdout.write(
-        f"{'column':{wide}}  attack      captions  untouched wins  against one variant  gain\n"
-    )
+    lines = [f"{'column':{wide}}  attack      captions  untouched wins  against one variant  gain"]
     for f in found:
-        sys.stdout.write(
+        lines.append(
             f"{f.column:{wide}}  {f.attack:10}  {f.captions:8,}  {100 * f.held:13.1f}%"
-            f"  {100 * f.held_one:18.1f}%  {f.gain:+.2f}\n"
+            f"  {100 * f.held_one:18.1f}%  {f.gain:+.2f}"
         )
+    _options.write(args, "\n".join(lines) + "\n")
     return 0
 
 

@@ -17,7 +17,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "regions",
-        help="extract region features of photographs, or convert features of others",
         description="Extract region features of all photographs of a folder, or convert region "
         "features of another kind (*_ims.npy, .tsv, .h5, LMDB, folders of npz, imgs_rcnn pickles), "
         "into a folder that `--regions` reads. Run it again to go on where it stopped.",

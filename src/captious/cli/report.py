@@ -8,7 +8,7 @@ from typing import Any
 
 from captious.cli import _options
 from captious.engine.table import ScoreTable, join
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.io.tables import is_stored
 from captious.report import page
 
@@ -17,7 +17,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "report",
-        help="one HTML page of stored scores",
         description="Write a stored table (captious score ... -o scores.parquet) as one HTML file "
         "that opens offline in any browser: systems and metrics with intervals and tests, "
         "distributions, a gallery of photographs and captions, and why each got its score.",
@@ -49,6 +48,11 @@ def add_parser(subs: Any) -> None:
         "--explain-seconds", type=float, default=60.0, metavar="S",
         help="time that explanations may take, 0 for none (default: 60)",
     )  # fmt: skip
+    parser.add_argument(
+        "--columns", type=Path, metavar="FILE",
+        help="columns of your own by 'id' (and 'system'): numbers such as a rating by people are "
+        "axes of the scatter, words such as a category are buckets",
+    )  # fmt: skip
     parser.add_argument("--title", default="", help="title of the report")
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -65,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
         seconds=args.explain_seconds,
         images=args.images,
         bundle=args.bundle is not None,
+        columns=args.columns,
     )
     page.check(path, options)
     for scores in args.scores:
         if not scores.exists():
-            raise UsageError(f"{scores}: there is no such file")
+            raise InputError(f"{scores}: there is no such file")
         if not is_stored(scores):
             raise UsageError(
                 f"{scores}: this is not a stored table; make one with "

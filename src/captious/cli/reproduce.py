@@ -11,14 +11,12 @@ from captious import registry, settings
 from captious.cli import _options
 from captious.cli.meta import add_places
 from captious.errors import UsageError
-from captious.io import files
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "reproduce",
-        help="tables and figures of the papers, printed beside recomputed",
         description="Recompute a table or figure of one of the five papers. Examples: captious "
         "reproduce tiger (lists its tables and figures and what each needs); captious reproduce "
         "tiger table1; captious reproduce tiger all; captious reproduce all -o docs/results.md.",
@@ -159,19 +157,14 @@ def run(args: argparse.Namespace) -> int:
                 filled = reproduce.fill(item.table, bench)
                 parts.append(reproduce.render(filled, format))
             elif item.analysis is not None:
-                found = item.analysis(bench)
-                parts.append(found.render(format))
-                if args.picture and found.drawable:
-                    found.draw(args.picture)
+                analysis = item.analysis(bench)
+                parts.append(analysis.render(format))
+                if args.picture and analysis.drawable:
+                    analysis.draw(args.picture)
                     drawn = True
         if args.picture and not drawn:
             raise UsageError(f"{args.paper} {args.table} has nothing to draw")
-    text = "\n".join(parts)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        with files.replacing(args.output) as file:
-            file.write(text)
+    _options.write(args, "\n".join(parts))
     return 0
 
 

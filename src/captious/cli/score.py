@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from captious.cli import _options
-from captious.engine.job import score
-from captious.engine.plan import DEFAULT
+from captious.cli import _options, _terminal
+from captious.engine.job import ScoringJob, score
 from captious.errors import UsageError
 from captious.io import tables
 from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
+
+_LARGE = 200 << 20
+"""Bytes of caption files from which on they are not read at once."""
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "score",
-        help="score captions against references and images",
         description="Score one or more caption files. Example: "
-        "captious score caps.json --refs refs.json --metrics bleu,meteor,cider_d",
+        "captious score captions.json --refs references.json -m METEOR CIDEr-D SPICE",
     )
     _options.data(parser)
     add_scoring(parser)
@@ -31,7 +33,9 @@ def add_parser(subs: Any) -> None:
         "-o",
         type=Path,
         metavar="FILE",
-        help="write here; the ending tells the format; a killed run resumes",
+        help="also write the scores here: .parquet, .json, .jsonl (all of these can be read back), "
+        ".csv, .md, .tex or .txt; a run that was killed goes on where it stopped; a folder gets "
+        "one file per input file",
     )
     parser.add_argument(
         "--report",
@@ -48,44 +52,45 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--rows",
-        default="10",
         metavar="N",
-        help="captions shown by text formats: a number or 'all' (default: 10)",
+        help="captions to show: a number or 'all' (default: 10; none in LaTeX)",
     )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="read, score and write batch by batch, whatever the size; this is the default for "
+        f"folders, globs, tars, addresses and files of more than {_LARGE >> 20} MB together",
+    )
+    _options.workers(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose metrics."""
-    parser.add_argument(
-        "--metrics",
-        "-m",
-        default=",".join(DEFAULT),
-        metavar="LIST",
-        help="metrics with commas between, e.g. \"bleu,cider_d(df='coco-val')\"; "
-        "`captious metrics` lists them (default: %(default)s)",
-    )
+    _options.metrics(parser)
     parser.add_argument("--no-intervals", action="store_true", help="no bootstrap intervals")
 
 
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
-    rows = None if args.rows == "all" else _number(args.rows)
-    if args.output is not None:
+    rows = _rows(args.rows, args.format)
+    streaming = args.stream or _long(args.captions)
+    if args.output is not None and not streaming:
         tables.check_output(args.output, args.format)
     if args.report is not None:
         page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
+    if streaming:
+        return _streamed(args, job)
     with _options.active(args):
-        table = score(job, say=_options.say(args))
+        table = score(job, executor=_options.executor(args), say=_options.say(args))
     if args.output is not None:
         table.save(args.output, args.format)
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
-    else:
-        sys.stdout.write(tables.render(table, args.format or "text", rows))
+    _terminal.show(table, args.format or "text", rows)
     if args.report is not None:
         with _options.active(args):
             remarks = page.write(table, args.report)
@@ -95,7 +100,47 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _number(text: str) -> int:
+def _long(places: Sequence[Any]) -> bool:
+    """Tell whether the input is too long, or not of a kind, to be read at once."""
+    size = 0
+    for place in places:
+        if not isinstance(place, Path) or place.suffix == ".tar":
+            return True
+        if not place.is_file():
+            return place.is_dir() or "*" in str(place)
+        size += place.stat().st_size
+    return size > _LARGE
+
+
+def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
+    """Score batch by batch; the table on stdout is the summary."""
+    from captious.engine.cache import default_cache
+    from captious.engine.shards import score_shards
+    from captious.engine.stream import stream
+    from captious.io import sinks
+    from captious.io.summaries import summary_text
+
+    if args.report is not None:
+        raise UsageError("a report needs all captions in memory: make one from a part of them")
+    with _options.active(args):
+        if args.output is not None and (args.output.is_dir() or not args.output.suffix):
+            summary = score_shards(job, args.output, executor=_options.executor(args))
+        else:
+            sink = None if args.output is None else sinks.sink_for(args.output, args.format)
+            cache = default_cache() if sink is not None else None
+            summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+    if args.output is not None and not args.quiet:
+        _options.remark(f"wrote {args.output}")
+    sys.stdout.write(summary_text(summary))
+    return 0
+
+
+def _rows(text: str | None, format: str | None) -> int | None:
+    """Return how many captions to show; None = as many as the format shows by itself."""
+    if text is None:
+        return None if format == "latex" else 10
+    if text == "all":
+        return sys.maxsize
     if not text.isdigit():
         raise UsageError(f"--rows takes a number or 'all', not {text!r}")
     return int(text)

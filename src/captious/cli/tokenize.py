@@ -7,16 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from captious.cli import _options
 from captious.io import files
 from captious.text import tokenizers
 
 
 def add_parser(subs: Any) -> None:
     """Register the verb."""
-    parser = subs.add_parser("tokenize", help="tokenise lines of text as the metrics do")
+    parser = subs.add_parser("tokenize", description="Tokenise lines of text as the metrics do.")
     parser.add_argument("file", nargs="?", type=Path, help="text file; stdin if none")
     parser.add_argument("--tokenizer", "-t", default="ptb", help="default: ptb")
     parser.add_argument("--list", action="store_true", help="list the tokenisers")
+    _options.output(parser)
     parser.set_defaults(run=run)
 
 
@@ -31,6 +33,5 @@ def run(args: argparse.Namespace) -> int:
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    for line in lines:
-        sys.stdout.write(" ".join(tokenize(line)) + "\n")
+    _options.write(args, "".join(" ".join(tokenize(line)) + "\n" for line in lines))
     return 0

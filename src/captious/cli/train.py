@@ -22,7 +22,7 @@ TARGETS: dict[str, tuple[str, str]] = {
 
 def add_parser(subs: Any) -> None:
     """Register the verb with one sub-command per target."""
-    parser = subs.add_parser("train", help="train a model: " + ", ".join(TARGETS))
+    parser = subs.add_parser("train", description="Train one of the models that captious uses.")
     targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     for name, (module, what) in TARGETS.items():
         one = targets.add_parser(name, help=what)

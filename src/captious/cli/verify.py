@@ -20,7 +20,6 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "verify",
-        help="recompute a stored result and say whether it holds",
         description="Read a result that `captious score -o` wrote (json, jsonl or parquet), score "
         "the same files again with the same metrics and compare every number.",
     )

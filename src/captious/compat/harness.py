@@ -1,7 +1,9 @@
 """What the captioning tasks of lmms-eval and VLMEvalKit call, without Java.
 
 lmms-eval: a task's ``utils.py`` names its aggregations in YAML (``!function utils.coco_cider``);
-the functions here have those names and take the same results. VLMEvalKit: its caption data sets
+the functions here have those names and take the same results, those of the tasks flickr30k
+(``flickr_cider``), nocaps, textcaps and vatex too. They write no submission file, and
+``coco_spice`` gives a value where lmms-eval has no scorer. VLMEvalKit: its caption data sets
 make a ``COCO_Caption_Scorer(ref, gt)`` and call ``compute_scores()``.
 """
 
@@ -115,6 +117,17 @@ def coco_cider(results: Any, args: Any = None) -> float:
 def coco_spice(results: Any, args: Any = None) -> float:
     """Return SPICE with the parser of captious: not the number of the Java tool."""
     return coco_aggregation_result(results, "SPICE", args)
+
+
+_TASKS = ("flickr", "nocaps", "textcaps", "vatex")
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function of another task: it does what that of COCO does."""
+    task, _, what = name.partition("_")
+    if task in _TASKS and f"coco_{what}" in __all__:
+        return globals()[f"coco_{what}"]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class COCO_Caption_Scorer:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,11 +27,13 @@ from captious._version import __version__
 from captious.errors import CaptiousError
 from captious.io import files
 from captious.metrics.base import Metric
+from captious.reading import read_arrays
 from captious.types import CaptionSet, Need, Stats
 
 log = logging.getLogger("captious")
 
 _KEPT_BYTES = 2 << 30
+NOT_AN_ENTRY = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _CODE = ("metrics", "text", "models", "evidence", "learned", "engine")
 _ROOT = Path(captious.__file__).parent
 
@@ -77,14 +78,17 @@ class StatisticsCache:
             return None
         path = self._path(self.folder, key)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                said = json.loads(bytes(file["said"]))
-                rows = file["rows"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            held = read_arrays(path)
+            rows, said = held["rows"], json.loads(bytes(held["said"]))
+            reasons = {int(row): str(why) for row, why in said["reasons"].items()}
+            notes = {str(note): int(count) for note, count in said["notes"].items()}
+        except (CaptiousError, OSError, *NOT_AN_ENTRY):
+            return None
+        if rows.ndim != 2 or rows.dtype != np.float64:
             return None
         with suppress(OSError):
             os.utime(path)
-        return Stats(rows, {int(k): v for k, v in said["reasons"].items()}, said["notes"])
+        return Stats(rows, reasons, notes)
 
     def save(self, key: str | None, stats: Stats) -> None:
         """Keep an entry. A cache that cannot be written is no reason to lose the result."""

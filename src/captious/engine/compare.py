@@ -8,17 +8,21 @@ for the number of comparisons shown.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import combinations
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from captious.engine.plan import Step
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
-from captious.io.tables import grid
+from captious.io.grids import blocks, grid
+from captious.io.pages import WIDE, paper_table
 from captious.statistics import bootstrap, corrections
 from captious.types import Floats
 
@@ -83,25 +87,42 @@ class Comparison:
                 "signatures": self.table.signatures,
             }
             return json.dumps(whole, indent=1) + "\n"
-        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        said = self._said()
+        tests = self._tests()
+        if format == "latex":
+            body = "\n".join(f"% {line}" for line in [self._legend(), *said])
+            return f"{paper_table(self.table, self._letters)}\n{body}\n\n{grid(tests, format)}\n"
+        letter = _letters(self.systems)
         cells = [["metric", *(f"{letter[s]} {s}" for s in self.systems)]]
         for column in self.table.values:
             row = [column]
             for system in self.systems:
-                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                above = self._letters(column, system)
                 value = f"{self.table.corpora[system][column]:.4f}"
-                if format == "latex":
-                    row.append(f"${value}^{{{beaten}}}$" if beaten else f"${value}$")
-                elif format == "markdown":
-                    row.append(f"{value}<sup>{beaten}</sup>" if beaten else value)
+                if format == "markdown":
+                    row.append(f"{value}<sup>{above}</sup>" if above else value)
                 else:
-                    row.append(f"{value}{beaten and '^' + beaten}")
+                    row.append(f"{value}{above and '^' + above}")
             cells.append(row)
-        head = "metric;pair;difference;95 % interval;p boot;p swap;p corrected"
-        tests = [head.split(";")]
+        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
+        mark = {"text": "", "markdown": "- "}[format]
+        remarks = "\n".join(mark + line for line in said)
+        values = blocks(cells, WIDE) if format == "text" else [cells]
+        parts = [grid(block, format) for block in values]
+        return "\n\n".join([*parts, grid(tests, format), remarks]) + "\n"
+
+    def _letters(self, column: str, system: str) -> str:
+        """Return the letters of the systems that a system beats."""
+        letter = _letters(self.systems)
+        return "".join(sorted(letter[s] for s in self.beats(column, system)))
+
+    def _legend(self) -> str:
+        return ", ".join(f"{letter} = {s}" for s, letter in _letters(self.systems).items())
+
+    def _tests(self) -> list[list[str]]:
+        """Return every test that was corrected for, one row each."""
+        tests = [["metric", "pair", "difference", "95 % interval", "p boot", "p swap", "p corr."]]
         for d in self.differences:
-            if d.a != self.systems[0]:
-                continue
             tests.append(
                 [
                     d.column,
@@ -113,31 +134,35 @@ class Comparison:
                     f"{d.corrected:.4f}{'*' if d.significant else ''}",
                 ]
             )
-        mark = {"text": "", "markdown": "- ", "latex": "% "}[format]
-        said = [
+        return tests
+
+    def _said(self) -> list[str]:
+        count = len(self.differences)
+        pairs = len(self.systems) * (len(self.systems) - 1) // 2
+        return [
+            f"tests: {count} ({len(self.table.values)} x {pairs}: columns x pairs of systems), all "
+            f"shown; p corr. is p swap after {self.correction} correction for {count}"
+            if self.correction != "none"
+            else f"tests: {count}, all shown, not corrected for their number",
             f"baseline: {self.systems[0]}; a superscript letter = significantly better than that "
-            f"system (p < {self.level:g} after {self.correction} correction for "
-            f"{len(self.differences)} comparisons)",
-            f"p swap: paired approximate randomisation, p boot: paired bootstrap; {self.trials} "
-            f"trials each, by image, seed {self.seed}; p corrected is of p swap",
+            f"system (p < {self.level:g})",
+            f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials} "
+            f"trials each, by image, seed {self.seed}",
         ]
-        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
-        remarks = "\n".join(mark + line for line in said)
-        return f"{grid(cells, format)}\n\n{grid(tests, format)}\n\n{remarks}\n"
 
     def __str__(self) -> str:
         return self.render()
 
     def _repr_html_(self) -> str:
         """Show values with superscripts in a notebook; the differences are on hover."""
-        letter = {s: chr(ord("a") + i % 26) for i, s in enumerate(self.systems)}
+        letter = _letters(self.systems)
         head = "".join(f"<th>{letter[s]} {escape(s)}</th>" for s in self.systems)
         told = {(d.column, d.b): d for d in self.differences if d.a == self.systems[0]}
         rows = []
         for column in self.table.values:
             cells = ""
             for system in self.systems:
-                beaten = "".join(sorted(letter[s] for s in self.beats(column, system)))
+                beaten = self._letters(column, system)
                 value = f"{self.table.corpora[system][column]:.4f}"
                 gap = told.get((column, system))
                 title = "" if gap is None else f"{gap.difference:+.4f}, p {gap.corrected:.4f}"
@@ -155,14 +180,20 @@ class Comparison:
         )
 
 
+def _letters(systems: tuple[str, ...]) -> dict[str, str]:
+    """Return a letter for each system: a to z, then aa, ab, ..."""
+    names = [*ascii_lowercase, *(x + y for x in ascii_lowercase for y in ascii_lowercase)]
+    return dict(zip(systems, names, strict=False))
+
+
 def compare(
-    table: ScoreTable, *, trials: int = 1000, level: float = 0.05, correction: str = "holm"
+    table: ScoreTable, *, trials: int | None = None, level: float = 0.05, correction: str = "holm"
 ) -> Comparison:
     """Test every pair of systems of a table.
 
     Args:
         table: scores of two or more systems on the same samples.
-        trials: bootstrap draws and random swaps.
+        trials: bootstrap draws and random swaps; by :func:`default_trials` if None.
         level: a corrected p-value below this is significant.
         correction: ``holm``, ``bh`` (false discovery rate) or ``none``.
     """
@@ -175,8 +206,9 @@ def compare(
     images = table.images[order[systems[0]]].astype(str)
     keys, groups = np.unique(images, return_inverse=True)
     seed = table.seed
-    found: list[dict[str, Any]] = []
-    draws = list(bootstrap.draws(len(keys), trials, seed)) if trials * len(keys) < 5e7 else None
+    if trials is None:
+        trials = default_trials(len(systems), len(table.values), len(keys))
+    pairs: list[tuple[Step, str, str, _Pair]] = []
     for step, rows in zip(table.steps, table.blocks, strict=True):
         sums = {}
         both = np.ones(len(images), bool)
@@ -185,18 +217,38 @@ def compare(
         for system in systems:
             block = np.where(both[:, None], rows[order[system]], np.nan)
             sums[system] = bootstrap.group(block, groups, len(keys))
-        for a, b in combinations(systems, 2):
-            result = _pair(step.metric, sums[a], sums[b], trials, seed, draws)
-            for name, at in zip(step.names, step.index, strict=True):
-                found.append(
-                    {"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()}
-                )
+        pairs += [
+            (step, a, b, _Pair(step.metric, sums[a], sums[b])) for a, b in combinations(systems, 2)
+        ]
+    for weights in bootstrap.draws(len(keys), trials, seed):
+        for *_, pair in pairs:
+            pair.draw(weights)
+    for swap in _swaps(len(keys), trials, seed + 1):
+        for *_, pair in pairs:
+            pair.swap(swap)
+    found: list[dict[str, Any]] = []
+    for step, a, b, pair in pairs:
+        result = pair.result(trials)
+        for name, at in zip(step.names, step.index, strict=True):
+            found.append({"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()})
     corrected = corrections.corrected(np.array([f["p_randomisation"] for f in found]), correction)
     differences = tuple(
         Difference(**f, corrected=float(p), significant=bool(p < level))
         for f, p in zip(found, corrected, strict=True)
     )
     return Comparison(table, systems, differences, level, correction, trials, seed)
+
+
+def default_trials(systems: int, columns: int, images: int) -> int:
+    """Return enough trials for the correction: 100 per comparison, between 1,000 and 10,000.
+
+    A p-value is at least 1 / (trials + 1), and Holm multiplies the smallest by the number of
+    comparisons: with too few trials nothing is significant, however large the difference. Beyond
+    100,000 images there are fewer, so that the time stays bounded.
+    """
+    comparisons = systems * (systems - 1) // 2 * columns
+    bounded = max(1000, int(1e9 / max(images, 1)))
+    return min(max(1000, 100 * comparisons), 10_000, bounded)
 
 
 def _aligned(table: ScoreTable, systems: tuple[str, ...]) -> dict[str, npt.NDArray[np.int64]]:
@@ -221,47 +273,58 @@ def _aligned(table: ScoreTable, systems: tuple[str, ...]) -> dict[str, npt.NDArr
     return {s: np.array([place[s][i] for i in first], np.int64) for s in systems}
 
 
-def _pair(
-    metric: Any,
-    a: tuple[Floats, Floats],
-    b: tuple[Floats, Floats],
-    trials: int,
-    seed: int,
-    draws: list[Floats] | None,
-) -> dict[str, Floats]:
-    observed = _value(metric, *(x.sum(axis=0) for x in b)) - _value(
-        metric, *(x.sum(axis=0) for x in a)
-    )
-    blocks = draws if draws is not None else bootstrap.draws(len(a[1]), trials, seed)
-    drawn = np.concatenate(
-        [_value(metric, w @ b[0], w @ b[1]) - _value(metric, w @ a[0], w @ a[1]) for w in blocks]
-    )
-    low, high = bootstrap.interval(drawn)
-    # Centred on the observed difference: how often would chance alone reach as far?
-    with np.errstate(invalid="ignore"):
-        far = np.abs(drawn - observed) >= np.abs(observed) - 1e-15
-    p_boot = (far.sum(axis=0) + 1) / (trials + 1)
+class _Pair:
+    """One metric and two systems; draws are made once and serve every pair."""
 
-    rng = np.random.default_rng(seed + 1)
-    gap_rows, gap_counts = b[0] - a[0], b[1] - a[1]
-    size = max(1, min(trials, 4_000_000 // max(len(gap_counts), 1)))
-    reached = np.zeros(len(observed))
-    for start in range(0, trials, size):
-        swap = rng.integers(0, 2, (min(size, trials - start), len(gap_counts))).astype(np.float64)
-        moved, moved_counts = swap @ gap_rows, swap @ gap_counts
-        shuffled = _value(metric, b[0].sum(axis=0) - moved, b[1].sum() - moved_counts) - _value(
-            metric, a[0].sum(axis=0) + moved, a[1].sum() + moved_counts
+    def __init__(self, metric: Any, a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> None:
+        self._metric, self._a, self._b = metric, a, b
+        self._gap = b[0] - a[0], b[1] - a[1]
+        self._sums = [(x.sum(axis=0), n.sum()) for x, n in (a, b)]
+        first, second = (_value(metric, *sums) for sums in self._sums)
+        self._observed = second - first
+        self._drawn: list[Floats] = []
+        self._reached = np.zeros(len(self._observed))
+
+    def draw(self, weights: Floats) -> None:
+        """Add bootstrap draws: how often each image is taken."""
+        value, a, b = self._metric, self._a, self._b
+        self._drawn.append(
+            _value(value, weights @ b[0], weights @ b[1])
+            - _value(value, weights @ a[0], weights @ a[1])
+        )
+
+    def swap(self, swap: Floats) -> None:
+        """Add random swaps: whose captions change places."""
+        moved, counts = swap @ self._gap[0], swap @ self._gap[1]
+        (a_rows, a_count), (b_rows, b_count) = self._sums
+        shuffled = _value(self._metric, b_rows - moved, b_count - counts) - _value(
+            self._metric, a_rows + moved, a_count + counts
         )
         with np.errstate(invalid="ignore"):
-            reached += (np.abs(shuffled) >= np.abs(observed) - 1e-15).sum(axis=0)
-    p_swap = (reached + 1) / (trials + 1)
-    return {
-        "difference": observed,
-        "low": low,
-        "high": high,
-        "p_bootstrap": p_boot,
-        "p_randomisation": p_swap,
-    }
+            self._reached += (np.abs(shuffled) >= np.abs(self._observed) - 1e-15).sum(axis=0)
+
+    def result(self, trials: int) -> dict[str, Floats]:
+        """Return difference, interval and p-values, one per column of the metric."""
+        drawn, observed = np.concatenate(self._drawn), self._observed
+        low, high = bootstrap.interval(drawn)
+        # Centred on the observed difference: how often would chance alone reach as far?
+        with np.errstate(invalid="ignore"):
+            far = np.abs(drawn - observed) >= np.abs(observed) - 1e-15
+        return {
+            "difference": observed,
+            "low": low,
+            "high": high,
+            "p_bootstrap": (far.sum(axis=0) + 1) / (trials + 1),
+            "p_randomisation": (self._reached + 1) / (trials + 1),
+        }
+
+
+def _swaps(size: int, trials: int, seed: int) -> Iterator[Floats]:
+    """Yield blocks of random swaps, a row of 0 and 1 per trial."""
+    rng = np.random.default_rng(seed)
+    block = max(1, min(trials, 4_000_000 // max(size, 1)))
+    for start in range(0, trials, block):
+        yield rng.integers(0, 2, (min(block, trials - start), size)).astype(np.float64)
 
 
 def _value(metric: Any, totals: Floats, counts: Floats) -> Floats:

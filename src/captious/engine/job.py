@@ -12,15 +12,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from captious import assets, registry
+from captious import assets, registry, spec
 from captious.engine import evidence
-from captious.engine.cache import default_cache
+from captious.engine.cache import StatisticsCache, default_cache
 from captious.engine.executors import Executor
-from captious.engine.plan import DEFAULT, Asked, Step, asked, steps_for
+from captious.engine.plan import DEFAULT, Asked, Step, asked, refuse_missing, steps_for
 from captious.engine.run import run
 from captious.engine.table import ScoreTable
-from captious.errors import CaptiousError, InputError, UsageError
-from captious.io.load import load, paths_in
+from captious.errors import InputError, UsageError
+from captious.io.load import load
+from captious.io.references import paths_in
 from captious.metrics.base import Metric
 from captious.statistics.bootstrap import RESAMPLES, SEED
 from captious.types import CaptionSet
@@ -46,6 +47,7 @@ class ScoringJob:
         seed: of every draw.
         keep: whether statistics of finished chunks are kept in the cache, so that a killed run
             goes on and a second run costs nothing.
+        skip_unmatched: leave out captions without references or image file instead of refusing.
     """
 
     captions: Any
@@ -58,15 +60,18 @@ class ScoringJob:
     resamples: int = RESAMPLES
     seed: int = SEED
     keep: bool = False
+    skip_unmatched: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", asked(self.metrics))
         if self.systems is not None:
             object.__setattr__(self, "systems", tuple(self.systems))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise UsageError(f"a seed is a whole number from 0 on, not {self.seed!r}")
+            raise UsageError(f"a seed must be 0 or a positive whole number, not {self.seed!r}")
         if self.resamples < 0:
-            raise UsageError(f"resamples is a whole number from 0 on, not {self.resamples!r}")
+            raise UsageError(
+                f"resamples must be 0 or a positive whole number, not {self.resamples!r}"
+            )
 
     def check(self) -> list[Step]:
         """Refuse what can be refused before the first row is read; return the metrics to run.
@@ -77,12 +82,7 @@ class ScoringJob:
             InputError: files that are not there, all of them.
         """
         steps = steps_for(self.metrics)
-        missing = [str(err) for step in steps for err in step.metric.missing()]
-        if missing:
-            raise CaptiousError(
-                "nothing was scored, because something is missing:\n"
-                + "\n".join(f"  - {text}" for text in dict.fromkeys(missing))
-            )
+        refuse_missing([err for step in steps for err in step.metric.missing()])
         problems = []
         for what in ("captions", "references", "objects"):
             for path in paths_in(getattr(self, what)) or ():
@@ -100,7 +100,7 @@ class ScoringJob:
         """Read captions, references and the evidence that is named.
 
         Args:
-            say: called with remarks that are no errors (references that no caption uses).
+            say: called with remarks that are not errors (references that no caption uses).
         """
         label_files = paths_in(self.objects)
         samples = load(
@@ -109,6 +109,7 @@ class ScoringJob:
             images=self.images,
             systems=self.systems,
             objects=None if label_files else self.objects,
+            skip_unmatched=self.skip_unmatched,
             say=say,
         )
         return evidence.given(samples, label_files or (), self.regions)
@@ -125,6 +126,7 @@ class ScoringJob:
             "metrics": [_form(metric) for metric in self.metrics],
             "resamples": self.resamples,
             "seed": self.seed,
+            "skip_unmatched": self.skip_unmatched,
         }
 
     @classmethod
@@ -154,6 +156,7 @@ def score(
     job: ScoringJob,
     *,
     executor: Executor | None = None,
+    cache: StatisticsCache | None = None,
     say: Callable[[str], None] | None = None,
 ) -> ScoreTable:
     """Run a job.
@@ -161,11 +164,13 @@ def score(
     Args:
         job: what to do.
         executor: who does the work; this process if None.
-        say: called with remarks that are no errors.
+        cache: where statistics are kept; if None, in the default cache where the job says so.
+        say: called with remarks that are not errors.
     """
     job.check()
     samples = job.read(say)
-    cache = default_cache() if job.keep else None
+    if cache is None and job.keep:
+        cache = default_cache()
     table = run(
         samples,
         job.metrics,
@@ -174,7 +179,15 @@ def score(
         executor=executor,
         cache=cache,
     )
-    return replace(table, job=job.to_json())
+    # A group means what is installed here; the stored job names the metrics themselves.
+    metrics = tuple(table.metric_forms) if _names_group(job.metrics) else job.metrics
+    return replace(table, job=replace(job, metrics=metrics).to_json())
+
+
+def _names_group(metrics: tuple[Asked, ...]) -> bool:
+    texts = [metric for metric in metrics if isinstance(metric, str)]
+    named = spec.parse_many(texts) if texts else []
+    return any(registry.group(wanted.name.lower()) is not None for wanted in named)
 
 
 def _form(metric: Asked) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captious import registry
+from captious import names, registry
 from captious.engine import evidence
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.errors import CaptiousError, InputError, UsageError, missing_lines
 from captious.metrics.base import Metric, Need
 from captious.metrics.function import FunctionMetric
 from captious.types import CaptionSet, Column
 
-DEFAULT = ("bleu", "rouge_l", "cider_d")
+DEFAULT = (names.COCO,)
+"""What is installed of the metrics of COCO's own tool."""
 
 Asked = str | Metric | Callable[..., Any]
 """How a metric may be asked for: a name or spec, a metric object, a plain function."""
@@ -24,7 +25,7 @@ Asked = str | Metric | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One metric to run, the columns that are wanted of it, and what they are called."""
+    """One metric to run, the columns that were asked for, and what they are called."""
 
     metric: Metric
     columns: tuple[Column, ...]
@@ -42,33 +43,59 @@ def check(steps: Sequence[Step], samples: CaptionSet, completed: bool = False) -
             what will be seen in them.
 
     Raises:
-        CaptiousError: packages, weights or inputs that are missing, all of them.
+        CaptiousError: packages and weights that are missing, all of them.
+        InputError: inputs that are missing, all of them.
     """
     if not len(samples):
         raise InputError("there is no caption to score")
     metrics = [step.metric for step in steps]
-    lacking: list[str] = []
     if not completed:
-        lacking += [str(err) for metric in metrics for err in metric.missing()]
-        lacking += [str(err) for err in evidence.missing(samples, metrics)]
-    for metric in metrics:
-        for need in sorted(metric.needs, key=lambda n: n.value):
-            later = not completed and need is Need.IMAGE_OBJECTS
-            if not (has(samples, Need.IMAGE_PIXELS if later else need).any()
-                    or has(samples, need).any()):  # fmt: skip
-                lacking.append(_lacking(metric, need))
+        missing = [err for metric in metrics for err in metric.missing()]
+        refuse_missing([*missing, *evidence.missing(samples, metrics)])
+    lacking = [
+        _lacking(metric, need)
+        for metric in metrics
+        for need in sorted(metric.needs, key=lambda n: n.value)
+        if not _there(samples, need, completed)
+    ]
     if lacking:
+        raise InputError(lacking)
+
+
+def refuse_missing(problems: Sequence[CaptiousError]) -> None:
+    """Raise one error that names everything that is not installed, one line per extra."""
+    if problems:
         raise CaptiousError(
-            "nothing was scored, because something is missing:\n"
-            + "\n".join(f"  - {text}" for text in dict.fromkeys(lacking))
+            "nothing was scored, because something is not installed:\n"
+            + "\n".join(f"  - {line}" for line in missing_lines(problems))
         )
 
 
-def steps_for(metrics: Asked | Iterable[Asked] | None) -> list[Step]:
-    """Turn names, metric objects and functions into steps with distinct column names."""
+def _there(samples: CaptionSet, need: Need, completed: bool) -> bool:
+    """Tell whether any caption carries what is needed, or a photograph to find it in."""
+    if has(samples, need).any():
+        return True
+    later = not completed and need is Need.IMAGE_OBJECTS
+    return later and bool(has(samples, Need.IMAGE_PIXELS).any())
+
+
+def steps_for(
+    metrics: Asked | Iterable[Asked] | None, samples: CaptionSet | None = None
+) -> list[Step]:
+    """Turn names, metric objects and functions into steps with distinct column names.
+
+    Args:
+        metrics: what is asked for.
+        samples: the captions; members of a group that lack an input are left out.
+    """
+
+    def lacks(metric: Metric) -> str:
+        absent = metric.needs - _inputs(samples) if samples is not None else ()
+        return " and ".join(sorted(need.value for need in absent))
+
     items = [_adapted(metric) for metric in asked(metrics)]
     texts = [m for m in items if isinstance(m, str)]
-    made = dict(registry.create_many(texts)) if texts else {}
+    made = dict(registry.create_many(texts, lacks)) if texts else {}
     for metric in items:
         if isinstance(metric, Metric):
             made.setdefault(metric, tuple(c.name for c in metric.columns))
@@ -85,6 +112,18 @@ def steps_for(metrics: Asked | Iterable[Asked] | None) -> list[Step]:
         taken.update(names)
         steps.append(Step(metric, columns, names, index))
     return steps
+
+
+def _inputs(samples: CaptionSet) -> frozenset[Need]:
+    """Return what the captions bring; in photographs, regions and objects can be found."""
+    found = {Need.REFERENCES} if has(samples, Need.REFERENCES).any() else set()
+    if has(samples, Need.IMAGE_OBJECTS).any():
+        found.add(Need.IMAGE_OBJECTS)
+    if samples.evidence.regions:
+        found.add(Need.IMAGE_REGIONS)
+    if evidence.photographs_of(samples):
+        found |= {Need.IMAGE_OBJECTS, Need.IMAGE_REGIONS, Need.IMAGE_PIXELS}
+    return frozenset(found)
 
 
 def asked(metrics: Asked | Iterable[Asked] | None) -> tuple[Asked, ...]:

@@ -31,7 +31,7 @@ V = TypeVar("V")
 _STEP = int(ngrams._STEP)
 _MASK = (1 << 64) - 1
 _TEXTS = 1 << 15
-"""Captions remembered per tokeniser."""
+"""Captions remembered per tokeniser, at the utmost."""
 _WORDS = 1 << 17
 """Words whose names are remembered per tokeniser."""
 
@@ -76,10 +76,10 @@ class _Names(dict[str, int]):
 class _Reader:
     """Cuts and counts texts with one tokeniser."""
 
-    def __init__(self, tokenizer: str) -> None:
+    def __init__(self, tokenizer: str, remember: int) -> None:
         self._cut: Any = tokenizers.get(tokenizer).cut
         self._names = _Names()
-        self.text: _Memory[str, _Text] = _Memory(self.read, _TEXTS)
+        self.text: _Memory[str, _Text] = _Memory(self.read, min(_TEXTS, 8 * remember))
 
     def read(self, text: str) -> _Text:
         words = self._cut(text)
@@ -252,7 +252,7 @@ class Quick:
         if kind not in (Bleu, RougeL, Cider, CiderD) or getattr(metric, "stem", False):
             return False
         tokenizer = str(metric.parameters()["tokenizer"])
-        reader = self._readers.get(tokenizer) or _Reader(tokenizer)
+        reader = self._readers.get(tokenizer) or _Reader(tokenizer, self._remember)
         if isinstance(metric, Bleu):
             made: Any = _QuickBleu(metric, reader, self._remember)
         elif isinstance(metric, RougeL):

@@ -54,7 +54,7 @@ def run(
         executor: who does the work; this process if None.
         cache: where statistics of chunks are kept; nowhere if None.
     """
-    steps = steps_for(metrics)
+    steps = steps_for(metrics, samples)
     wanted = [step.metric for step in steps]
     check(steps, samples)
     samples = evidence.complete(samples, wanted)
@@ -168,11 +168,32 @@ def _contexts(metrics: tuple[Metric, ...], chunks: _Chunks, executor: Executor) 
     merged: dict[Metric, Any] = {}
     if asking:
         prepared = executor.map(PrepareChunk(asking, sealed=True), chunks)
-        whole: list[Any] = next(prepared)
-        for part in prepared:
-            whole = [m.merge(a, b) for m, a, b in zip(asking, whole, part, strict=True)]
-        merged = dict(zip(asking, whole, strict=True))
+        whole = merged_facts(asking, prepared)
+        merged = {m: m.freeze(facts) for m, facts in zip(asking, whole, strict=True)}
     return tuple(merged.get(metric) for metric in metrics)
+
+
+def merged_facts(metrics: Sequence[Metric], parts: Iterable[list[Any]]) -> list[Any]:
+    """Merge the corpus facts of all chunks, like with like in size, so that each is copied seldom.
+
+    Args:
+        metrics: those that have corpus facts.
+        parts: per chunk, the facts of each metric.
+    """
+    waiting: list[tuple[int, list[Any]]] = []  # how many chunks are in it, and what was merged
+
+    def join() -> None:
+        (many, right), (more, left) = waiting.pop(), waiting.pop()
+        facts = [m.merge(a, b) for m, a, b in zip(metrics, left, right, strict=True)]
+        waiting.append((many + more, facts))
+
+    for part in parts:
+        waiting.append((1, part))
+        while len(waiting) > 1 and waiting[-2][0] <= waiting[-1][0]:
+            join()
+    while len(waiting) > 1:
+        join()
+    return waiting[0][1]
 
 
 @dataclass(frozen=True)

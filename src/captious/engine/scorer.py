@@ -23,16 +23,17 @@ import numpy as np
 from captious import registry
 from captious.engine import evidence
 from captious.engine.executors import Local
+from captious.engine.explain import explain
 from captious.engine.plan import Asked, Step, asked, check, steps_for
 from captious.engine.quick import Quick
 from captious.engine.run import combined, compute, leaves, reference_label
 from captious.engine.table import CorpusValue, ScoreTable, Unscored
-from captious.errors import CaptiousError, InputError, UsageError, did_you_mean
+from captious.errors import CaptiousError, InputError, UsageError, did_you_mean, missing_lines
 from captious.evidence.images import handed_over
-from captious.io.load import References, text_problem
+from captious.io.references import References, text_problem
 from captious.io.sources import key
 from captious.metrics.base import Metric
-from captious.types import CaptionSet, Floats, Stats
+from captious.types import CaptionSet, Explanation, Floats, Stats
 
 REMEMBERED = 5_000
 """Lists of references that stay counted (some 55 KB each), unless the caller says otherwise."""
@@ -80,6 +81,27 @@ class Scores:
             for name in step.names
         }
 
+    def part(self, start: int, stop: int) -> Scores:
+        """Return the scores of captions ``start`` to ``stop - 1``; ids must be distinct."""
+        rows = slice(start, stop)
+        ids = set(self.ids[rows])
+        stats = [
+            Stats(
+                whole.rows[rows],
+                {r - start: why for r, why in whole.reasons.items() if start <= r < stop},
+            )
+            for whole in self._stats
+        ]
+        return Scores(
+            self.ids[rows],
+            {column: values[rows] for column, values in self.per_caption.items()},
+            [u for u in self.unscored if u.id in ids],
+            self._steps,
+            stats,
+            self._contexts,
+            lambda: self._samples().take(range(start, stop)),
+        )
+
     def table(self, resamples: int = 0) -> ScoreTable:
         """Return a score table of the same numbers, which can be saved and compared."""
         notes = {
@@ -118,14 +140,14 @@ class Scorer:
         df: str = "coco-val",
         remember: int = REMEMBERED,
     ) -> None:
-        self._given = (asked(metrics), references, df, remember)
-        self.steps = [_with_frequencies(step, df) for step in steps_for(self._given[0])]
+        self._given = (asked("fast" if metrics is None else metrics), references, df, remember)
+        self.steps = [with_frequencies(step, df) for step in steps_for(self._given[0])]
         self.columns: tuple[str, ...] = tuple(name for step in self.steps for name in step.names)
-        missing = [str(err) for step in self.steps for err in step.metric.missing()]
+        missing = [err for step in self.steps for err in step.metric.missing()]
         if missing:
             raise CaptiousError(
-                "the scorer cannot be made, because something is missing:\n"
-                + "\n".join(f"  - {text}" for text in dict.fromkeys(missing))
+                "the scorer cannot be made, because something is not installed:\n"
+                + "\n".join(f"  - {line}" for line in missing_lines(missing))
             )
         self._by_id: dict[str, tuple[str, ...]] | None = None
         self._by_row: list[tuple[str, ...]] | None = None
@@ -189,6 +211,33 @@ class Scorer:
         if self._slow:
             stats |= self._by_engine(build)
         return self._assembled(stats, names, build)
+
+    def explain(
+        self,
+        caption: str,
+        references: Sequence[str] = (),
+        *,
+        image: Any = None,
+        objects: Sequence[str] | None = None,
+    ) -> dict[str, Explanation | CaptiousError]:
+        """Say metric by metric why a caption gets its score; an error where a metric cannot."""
+        listed = [_listed(references, "references", [])]
+        labels = None if objects is None else [list(objects)]
+        samples = _samples([caption], listed, ["0"], [image], labels, None)
+        told: dict[str, Explanation | CaptiousError] = {}
+        for step in self.steps:
+            form = registry.text_form(step.metric)
+            try:
+                with _models:
+                    told[form] = explain(samples, step.metric, 0)
+            except CaptiousError as err:
+                told[form] = err
+        return told
+
+    @property
+    def steady(self) -> bool:
+        """Whether no number depends on what else is in the call: all corpus facts are known."""
+        return all(metric in self._frozen for metric in leaves(s.metric for s in self.steps))
 
     # -- preparing ---------------------------------------------------------------------------
 
@@ -330,8 +379,8 @@ def scorer(
 
     Example:
         >>> judge = scorer("bleu", references=[["a dog runs"]])
-        >>> f"{judge(['a dog']).per_caption['bleu_1'][0]:.4f}"
-        '0.6065'
+        >>> judge(["a dog"])["bleu_1"].round(4).tolist()
+        [0.6065]
     """
     return Scorer(metrics, references, df, remember)
 
@@ -354,7 +403,8 @@ class _Once:
             self._made[:] = [samples]
 
 
-def _with_frequencies(step: Step, df: str) -> Step:
+def with_frequencies(step: Step, df: str) -> Step:
+    """Return the step with these document frequencies, where it would count them on each call."""
     metric = step.metric
     if metric.parameters().get("df") != "corpus" or df == "corpus":
         return step

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from captious import registry
 from captious.engine.plan import Step
 from captious.errors import InputError, UsageError, did_you_mean
+from captious.reading import reading
 from captious.statistics import bootstrap
 from captious.types import CaptionSet, Column, Floats
 
@@ -123,27 +124,33 @@ class ScoreTable:
         from captious.engine.plan import stored_step
         from captious.io import tables
 
-        stored = tables.read(Path(path))
-        steps = [
-            stored_step(m["metric"], tuple(m["columns"]), tuple(m["names"])) for m in stored.metrics
-        ]
-        corpora = {
-            system: {c: CorpusValue(*value) for c, value in values.items()}
-            for system, values in stored.corpora.items()
-        }
-        return cls(
-            stored.samples,
-            {name: column for s in steps for name, column in zip(s.names, s.columns, strict=True)},
-            stored.values,
-            corpora,
-            stored.signatures,
-            [Unscored(*u) for u in stored.unscored],
-            stored.notes,
-            stored.job,
-            stored.seed,
-            steps,
-            stored.statistics,
-        )
+        with reading(path, "a stored table of scores"):
+            stored = tables.read(Path(path))
+            steps = [
+                stored_step(m["metric"], tuple(m["columns"]), tuple(m["names"]))
+                for m in stored.metrics
+            ]
+            corpora = {
+                system: {c: CorpusValue(*value) for c, value in values.items()}
+                for system, values in stored.corpora.items()
+            }
+            return cls(
+                stored.samples,
+                {
+                    name: column
+                    for s in steps
+                    for name, column in zip(s.names, s.columns, strict=True)
+                },
+                stored.values,
+                corpora,
+                stored.signatures,
+                [Unscored(*u) for u in stored.unscored],
+                stored.notes,
+                stored.job,
+                stored.seed,
+                steps,
+                stored.statistics,
+            )
 
     @property
     def ids(self) -> npt.NDArray[np.object_]:

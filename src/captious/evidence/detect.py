@@ -32,7 +32,7 @@ DEFAULT, WORDS = "ssd-mobilenet-v2-coco", "words-coco"
 THRESHOLD = 0.3
 """What agreed best with people on PASCAL-50S for the default detector."""
 
-WORDS_THRESHOLD = 0.5
+WORDS_THRESHOLD = 0.2
 """Least probability of a word; chosen on photographs that nobody judged (see its model card)."""
 SAME_PLACE = 0.8
 """Overlap (intersection over union) from which two boxes are one object: the surer class stays."""

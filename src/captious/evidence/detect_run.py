@@ -150,11 +150,11 @@ def _keys(path: Path, recipe: dict[str, Any]) -> list[str]:
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
-        raise UsageError(f"{path} is in the way: it is no file of detections") from error
+        raise UsageError(f"{path} already exists and is not a file of detections") from error
     made = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
     if made != recipe:
         raise UsageError(
-            f"{path} was made with {made or 'something else'}, now asked is {recipe}; "
+            f"{path} was made with {made or 'something else'}, but this run uses {recipe}; "
             "choose another output or delete it"
         )
     return list(dict.fromkeys(file.read(columns=["image"]).column("image").to_pylist()))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from captious import settings
@@ -17,6 +18,7 @@ from captious.errors import InputError
 from captious.evidence.detect import THRESHOLD, Detection, Detector
 from captious.evidence.images import open_photograph, photograph_digest
 from captious.progress import Progress
+from captious.reading import read_parquet, reading
 
 _PART = 100
 _SECONDS = 20.0  # a part is written at least this often: a killed run loses no more
@@ -45,8 +47,8 @@ class DetectionCache:
         self, photographs: Mapping[str, Path | bytes]
     ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         """Return the labels by image, and a line for every photograph that cannot be opened."""
-        found, problems = self.detections(photographs)
-        return {image: tuple(d.label for d in some) for image, some in found.items()}, problems
+        seen, problems = self.detections(photographs)
+        return {image: tuple(d.label for d in there) for image, there in seen.items()}, problems
 
     def detections(
         self, photographs: Mapping[str, Path | bytes]
@@ -84,21 +86,15 @@ class DetectionCache:
         """Read all parts, once; many small ones are joined into one."""
         if self._known is not None:
             return self._known
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         known: dict[str, list[Detection]] = {}
         parts = sorted(self.folder.glob("part-*.parquet"))
         for part in parts:
             try:
-                rows = pq.read_table(part).to_pylist()
-            except (OSError, pa.ArrowInvalid):
-                continue  # joined away by another process a moment ago
-            for row in rows:
-                seen = known.setdefault(row["photograph"], [])
-                if row["label"] is not None:
-                    box = (row["left"], row["top"], row["right"], row["bottom"])
-                    seen.append(Detection(row["label"], row["score"], box))
+                with reading(part, "kept detections"):
+                    seen = _detections(read_parquet(part).to_pylist())
+            except InputError:
+                continue  # damaged, or joined away by another process a moment ago
+            known |= seen
         if len(parts) > _MANY_PARTS:
             self._write(known)
             for part in parts:
@@ -106,20 +102,20 @@ class DetectionCache:
         self._known = known
         return known
 
-    def _write(self, found: Mapping[str, list[Detection]]) -> None:
-        if not found:
+    def _write(self, seen: Mapping[str, list[Detection]]) -> None:
+        if not seen:
             return
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = []
-        for digest, some in found.items():
-            for one in some:
-                left, top, right, bottom = map(float, one.box)
-                rows.append({"photograph": digest, "label": one.label, "score": float(one.score),
-                             "left": left, "top": top, "right": right,
-                             "bottom": bottom})  # fmt: skip
-            if not some:
+        for digest, detections in seen.items():
+            for detection in detections:
+                left, top, right, bottom = map(float, detection.box)
+                rows.append({"photograph": digest, "label": detection.label,
+                             "score": float(detection.score), "left": left, "top": top,
+                             "right": right, "bottom": bottom})  # fmt: skip
+            if not detections:
                 rows.append({"photograph": digest})
         numbers = [(name, pa.float64()) for name in ("score", "left", "top", "right", "bottom")]
         schema = pa.schema([("photograph", pa.string()), ("label", pa.string()), *numbers])
@@ -128,3 +124,15 @@ class DetectionCache:
         work = self.folder / f".{name}"
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), work)
         work.replace(self.folder / name)
+
+
+def _detections(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Detection]]:
+    """Return what the rows of a part say of each photograph."""
+    seen: dict[str, list[Detection]] = {}
+    for row in rows:
+        here = seen.setdefault(str(row["photograph"]), [])
+        if row["label"] is not None:
+            left, top, right, bottom = (float(row[k]) for k in ("left", "top", "right", "bottom"))
+            box = (left, top, right, bottom)
+            here.append(Detection(str(row["label"]), float(row["score"]), box))
+    return seen

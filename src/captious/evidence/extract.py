@@ -42,6 +42,7 @@ from captious.evidence.handles import ExtractedRegions
 from captious.evidence.images import find_images, open_photograph, photograph_digest
 from captious.evidence.regions import RegionFolder, RegionSet, RegionWriter
 from captious.progress import Progress
+from captious.reading import read_bytes, reading
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -158,14 +159,31 @@ class EfficientNetLite:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
-        session = onnxruntime.InferenceSession(
-            str(_exported(self.name, path)), options, providers=["CPUExecutionProvider"]
-        )
+        graph = _exported(self.name, path)
+        try:
+            session = open_graph(graph, options)
+        except InputError:  # a damaged file in our own cache: make it again
+            graph.unlink(missing_ok=True)
+            session = open_graph(_exported(self.name, path), options)
 
         def run(batch: Floats) -> Floats:
             return np.asarray(session.run(None, {"pixels": batch})[0], np.float32)
 
         return run
+
+
+def open_graph(path: Path, options: Any) -> Any:
+    """Open a network in ONNX format; only weights inside the file are read.
+
+    Raises:
+        InputError: the file is damaged, or wants other files beside it.
+    """
+    import onnxruntime
+
+    with reading(path, "a network in ONNX format"):
+        return onnxruntime.InferenceSession(
+            read_bytes(path), options, providers=["CPUExecutionProvider"]
+        )
 
 
 def _torch_network(name: str, path: Path) -> Any:

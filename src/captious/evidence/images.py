@@ -195,8 +195,8 @@ def _of_array(picture: Any, where: str) -> Any:
     fine = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in (3, 4))
     if not fine or not values.size:
         raise InputError(
-            f"{where}: an array of shape {np.asarray(picture).shape} is no picture; "
-            "(height, width, 3) is expected"
+            f"{where}: an array of shape {np.asarray(picture).shape} is not a picture; "
+            "expected (height, width, 3)"
         )
     if values.dtype.kind == "f":
         if not (values.min() >= 0.0 and values.max() <= 1.0):

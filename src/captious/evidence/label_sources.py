@@ -3,7 +3,8 @@
 The sources are united as the VIFIDEL paper unites its own: a photograph has every label that one of
 them gives, each once. The word detector reads region features, which are extracted once for all
 that looks and kept in the same cache. A source whose packages or weights are not installed is left
-out; the name of the evidence says who looked.
+out; the name of the evidence says who looked. The likeliest word of a photograph is always taken,
+so that every photograph has a label.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _words(
     for image in photographs:
         for store in held:
             if image in store:
-                out[image] = list(map(_place, detector.words(store[image])))
+                out[image] = list(map(_place, detector.words(store[image], least=1)))
                 break
     return out, problems
 

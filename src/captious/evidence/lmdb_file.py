@@ -67,16 +67,16 @@ class LmdbFile:
 
     def _meta(self, file: IO[bytes]) -> tuple[int, int]:
         """Return the size of a page and the number of the root page."""
-        found, at = [], 0
+        metas, at = [], 0
         for _ in range(2):
             magic, version, page, flags, _, root, _, transaction = _META.unpack(
                 self._read(file, at, _META.size)
             )
             if magic != _MAGIC or version != 1:
                 raise self._damaged("it does not begin as an LMDB file does")
-            found.append((transaction, page, flags, root))
+            metas.append((transaction, page, flags, root))
             at = page
-        _, page, flags, root = max(found)
+        _, page, flags, root = max(metas)
         if page not in (1 << n for n in range(9, 17)):
             raise self._damaged(f"pages of {page} bytes")
         if flags:

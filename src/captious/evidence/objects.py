@@ -51,7 +51,7 @@ class ObjectStore:
         Args:
             paths: VOC XML file or folder; COCO instances or detections JSON; Visual Genome JSON;
                 Open Images CSV; plain ``image -> labels`` as JSON, JSON lines, CSV or parquet; the
-                parquet of ``captious detect``. Several are united (see :func:`union`).
+                parquet of ``captious detect``. Several are put together (see :func:`union`).
             threshold: drop detections that are less sure than this (annotations have no score).
 
         Raises:

@@ -62,9 +62,9 @@ def open_regions(path: Path | str) -> RegionStore:
             return LmdbRegions(path)
         if any(path.glob("*.np[yz]")):
             return ArrayFolder(path)
-        inside = sorted(one.parent for one in path.glob("*/store.json"))
+        inside = sorted(file.parent for file in path.glob("*/store.json"))
         if inside:
-            return JoinedRegions([RegionFolder(one) for one in inside])
+            return JoinedRegions([RegionFolder(folder) for folder in inside])
         raise InputError(
             f"{path}: neither our format (or a folder of such), nor LMDB, nor a folder of npy/npz "
             "files"
@@ -89,9 +89,9 @@ class JoinedRegions:
     """Several stores of the same features as one: an image is looked for in each in turn."""
 
     def __init__(self, stores: Sequence[RegionFolder]) -> None:
-        kinds = {(one.source, one.dim) for one in stores}
+        kinds = {(store.source, store.dim) for store in stores}
         if len(kinds) > 1:
-            told = ", ".join(f"{one.path.name}: {one.source} ({one.dim})" for one in stores)
+            told = ", ".join(f"{store.path.name}: {store.source} ({store.dim})" for store in stores)
             raise InputError(f"stores of different features cannot be read as one: {told}")
         self._stores = list(stores)
         ((self.source, self.dim),) = kinds
@@ -101,17 +101,17 @@ class JoinedRegions:
         return sum(map(len, self._stores))
 
     def __contains__(self, image: object) -> bool:
-        return any(image in one for one in self._stores)
+        return any(image in store for store in self._stores)
 
     def __getitem__(self, image: str) -> RegionSet:
-        for one in self._stores:
-            if image in one:
-                return one[image]
+        for store in self._stores:
+            if image in store:
+                return store[image]
         raise KeyError(image)
 
     def ids(self) -> Sequence[str]:
         """All image ids, store after store."""
-        return [name for one in self._stores for name in one.ids()]
+        return [name for store in self._stores for name in store.ids()]
 
 
 class _Keyed:
@@ -206,14 +206,14 @@ class TsvRegions(_Keyed):
     def _read(self, row: int) -> RegionSet:
         with opened(self.path) as file:
             file.seek(self._starts[row])
-            parts = file.readline().rstrip(b"\r\n").split(b"\t")
+            columns = file.readline().rstrip(b"\r\n").split(b"\t")
         where = f"{self.path}, image {self._names[row]}"
-        if len(parts) != len(self.COLUMNS):
-            raise InputError(f"{where}: {len(parts)} columns, not {', '.join(self.COLUMNS)}")
+        if len(columns) != len(self.COLUMNS):
+            raise InputError(f"{where}: {len(columns)} columns, not {', '.join(self.COLUMNS)}")
         with reading(where, "a line of bottom-up features"):
-            width, height, count = (int(float(one)) for one in parts[1:4])
-            boxes = np.frombuffer(base64.b64decode(parts[4], validate=True), "<f4")
-            features = np.frombuffer(base64.b64decode(parts[5], validate=True), "<f4")
+            width, height, count = (int(float(number)) for number in columns[1:4])
+            boxes = np.frombuffer(base64.b64decode(columns[4], validate=True), "<f4")
+            features = np.frombuffer(base64.b64decode(columns[5], validate=True), "<f4")
             if count < 1 or not len(features):
                 raise InputError(f"{where}: no region in it")
             return RegionSet(
@@ -253,7 +253,7 @@ class Hdf5Regions(_Keyed):
             self._flat = ids is not None
             if ids is not None:
                 self._arrays = {name: self._file[name] for name in self._file if name != ids}
-                names = [_text(one) for one in _held(self._file[ids], path)]
+                names = [_text(image_id) for image_id in _held(self._file[ids], path)]
             else:
                 names = list(self._file)
         if not names:
@@ -267,7 +267,7 @@ class Hdf5Regions(_Keyed):
         name = self._names[row]
         with reading(f"{self._path}, image {name}", "HDF5 region features"):
             if self._flat:
-                return _region_set({key: one[row] for key, one in self._arrays.items()}, name)
+                return _region_set({key: array[row] for key, array in self._arrays.items()}, name)
             group = self._file[name]
             if hasattr(group, "keys"):
                 fields = {key: _held(group[key], self._path) for key in group}
@@ -282,12 +282,12 @@ class LmdbRegions(_Keyed):
         self._base = LmdbFile(path / "data.mdb" if path.is_dir() else path)
         listed = self._base.get(b"keys")
         raw = self._base.keys() if listed is None else plain_pickle.load(listed, f"{path}, keys")
-        if not isinstance(raw, list) or not all(isinstance(one, bytes | str) for one in raw):
+        if not isinstance(raw, list) or not all(isinstance(key, bytes | str) for key in raw):
             raise InputError(f"{path}: its entry 'keys' is not a list of ids")
-        self._raw = [one if isinstance(one, bytes) else str(one).encode() for one in raw]
+        self._raw = [key if isinstance(key, bytes) else str(key).encode() for key in raw]
         if not self._raw:
             raise InputError(f"{path}: holds no images")
-        self._index([_text(one) for one in self._raw])
+        self._index([_text(key) for key in self._raw])
         self.source = f"lmdb:{path.name}"
         self.dim = self._read(0).dim
 
@@ -305,11 +305,11 @@ class LmdbRegions(_Keyed):
 def convert_pickle(path: Path | str) -> MemoryRegions:
     """``imgs_rcnn``-style pickles: ``{id: array}`` or ``{id: {"features": ..., "boxes": ...}}``."""
     path = Path(path)
-    data = plain_pickle.load(read_bytes(path), path)
-    if not isinstance(data, Mapping) or not data:
-        raise InputError(f"{path}: holds a {type(data).__name__}, not a dict of images")
+    images = plain_pickle.load(read_bytes(path), path)
+    if not isinstance(images, Mapping) or not images:
+        raise InputError(f"{path}: holds a {type(images).__name__}, not a dict of images")
     sets = {}
-    for name, item in data.items():
+    for name, item in images.items():
         entry = item if isinstance(item, Mapping) else {"features": item}
         sets[_text(name)] = _region_set(entry, f"{path}, image {name}")
     return MemoryRegions(sets, f"pickle:{path.name}")

@@ -146,7 +146,7 @@ class MemoryRegions:
         self._keys = KeyTable(self._sets)
         self._names = list(self._sets)
         self.source = source
-        dims = {one.dim for one in self._sets.values()}
+        dims = {region_set.dim for region_set in self._sets.values()}
         if len(dims) > 1:
             raise InputError(f"region features of different lengths in one store: {sorted(dims)}")
         self.dim = dims.pop() if dims else 0
@@ -211,7 +211,7 @@ class RegionFolder:
         if number not in self._open:
             stem = self.path / self._parts[number]["stem"]
             rows = self._parts[number]["offsets"][-1]
-            found = []
+            arrays = []
             for kind, width in (("features", self.dim), ("boxes", 4)):
                 array = read_array(f"{stem}.{kind}.npy", mapped=True)
                 if array.shape != (rows, width) or array.dtype.kind != "f":
@@ -219,8 +219,8 @@ class RegionFolder:
                         f"{stem}.{kind}.npy: {array.dtype} of shape {array.shape}, expected "
                         f"numbers of shape {(rows, width)}; delete this part and extract it again"
                     )
-                found.append(array)
-            self._open[number] = (found[0], found[1])
+                arrays.append(array)
+            self._open[number] = (arrays[0], arrays[1])
         return self._open[number]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -255,18 +255,18 @@ class RegionWriter:
         number = len(list(self.path.glob("part-*.index.json")))
         # A random name keeps parts of those who write side by side apart.
         stem = self.path / f"part-{number:05d}-{uuid4().hex[:8]}"
-        counts = [len(one) for _, one in images]
+        counts = [len(regions) for _, regions in images]
         np.save(
             f"{stem}.features.npy",
-            np.concatenate([np.asarray(one.features, np.float16) for _, one in images]),
+            np.concatenate([np.asarray(regions.features, np.float16) for _, regions in images]),
         )
         no_box = np.float32(np.nan)
         np.save(
             f"{stem}.boxes.npy",
             np.concatenate(
                 [
-                    np.full((len(one), 4), no_box) if one.boxes is None else one.boxes
-                    for _, one in images
+                    np.full((len(regions), 4), no_box) if regions.boxes is None else regions.boxes
+                    for _, regions in images
                 ]
             ).astype(np.float32),
         )
@@ -275,7 +275,7 @@ class RegionWriter:
             {
                 "ids": [name for name, _ in images],
                 "offsets": [0, *np.cumsum(counts).tolist()],
-                "sizes": [[one.width, one.height] for _, one in images],
+                "sizes": [[regions.width, regions.height] for _, regions in images],
             },
         )
         return stem.name
@@ -322,13 +322,13 @@ def _read_index(path: Path) -> dict[str, Any]:
     ids, offsets, sizes = (part.get(name) for name in ("ids", "offsets", "sizes"))
     fits = (
         isinstance(ids, list)
-        and all(isinstance(one, str) for one in ids)
+        and all(isinstance(image_id, str) for image_id in ids)
         and isinstance(offsets, list)
-        and all(type(one) is int for one in offsets)
+        and all(type(offset) is int for offset in offsets)
         and isinstance(sizes, list)
         and all(
-            isinstance(one, list) and len(one) == 2 and all(type(n) in (int, _NONE) for n in one)
-            for one in sizes
+            isinstance(size, list) and len(size) == 2 and all(type(n) in (int, _NONE) for n in size)
+            for size in sizes
         )
         and len(offsets) == len(ids) + 1 == len(sizes) + 1
         and offsets[0] == 0

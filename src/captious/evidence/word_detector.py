@@ -91,8 +91,12 @@ class WordDetector:
         """Name and checksum of the weights."""
         return f"{self.name}({self._digest})"
 
-    def words(self, regions: RegionSet, threshold: float = WORDS_THRESHOLD) -> list[Detection]:
+    def words(
+        self, regions: RegionSet, threshold: float = WORDS_THRESHOLD, least: int = 0
+    ) -> list[Detection]:
         """Return the words that are at least this likely, the likeliest first.
+
+        ``least`` of them are returned even if they are less likely.
 
         Raises:
             InputError: these are features of another kind.
@@ -103,12 +107,12 @@ class WordDetector:
                 f"{self.name}: region features of length {wide} are expected ({self.features}), "
                 f"not {regions.dim}: make them with `captious regions`"
             )
-        logits = self.network.logits(np.asarray(regions.features, np.float64))
+        logits = self.network.logits(regions.features.astype(np.float64))
         likely = noisy_or(logits)
         whole = (0.0, 0.0, float(regions.width or 1), float(regions.height or 1))
-        found = []
+        found: list[Detection] = []
         for number in np.argsort(-likely, kind="stable"):
-            if likely[number] < threshold:
+            if likely[number] < threshold and len(found) >= least:
                 break
             box = whole
             if regions.boxes is not None:

@@ -25,7 +25,7 @@ NAMES = {
     "system": ("system", "model"),
     "objects": ("objects", "labels"),
 }
-_NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
+NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
 
 
 @dataclass
@@ -54,6 +54,17 @@ class Source:
         """Say where a row stands, for an error message."""
         return f"{self.path}: {self.unit} {row + self.first}"
 
+    def part(self, start: int, stop: int) -> Source:
+        """Return some rows."""
+        held = {
+            what: column[start:stop]
+            for what in NAMES
+            if (column := getattr(self, what)) is not None
+        }
+        return Source(
+            self.path, self.unit, **held, first=self.first + start, parallel=self.parallel
+        )
+
 
 def read(path: Path) -> Source:
     """Read a file of any known shape.
@@ -65,7 +76,7 @@ def read(path: Path) -> Source:
     if kind == "parquet":
         return _parquet(path)
     if kind in ("csv", "tsv"):
-        return _csv(path, "\t" if kind == "tsv" else ",")
+        return _csv(path, "\t" if kind == "tsv" else None)
     if kind in ("jsonl", "ndjson"):
         return _jsonl(path)
     if kind == "txt":
@@ -97,7 +108,7 @@ def of_json(data: Any, path: str) -> Source:
         if not data:
             raise InputError(f"{path}: the list is empty")
         if all(isinstance(d, Mapping) for d in data):
-            return _records(data, path, "entry")
+            return of_records(data, path, "entry")
         lists = [isinstance(d, list | tuple) for d in data]
         if all(lists):
             return Source(path, references=list(data), parallel=True)
@@ -179,7 +190,8 @@ def _dictionary(data: Mapping[str, Any], path: str) -> Source:
     return Source(path, caption=list(data.values()), id=list(data), image=list(data))
 
 
-def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
+def of_records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
+    """Return records as columns, by what they hold."""
     held: dict[str, None] = {}
     for row in rows:
         held.update(dict.fromkeys(row))
@@ -188,7 +200,7 @@ def _records(rows: Sequence[Mapping[str, Any]], path: str, unit: str) -> Source:
     for what, name in columns.items():
         if name is not None:
             setattr(out, what, [row.get(name) for row in rows])
-    _numbered(out, {n: [row.get(n) for row in rows] for n in held if _NUMBERED.fullmatch(str(n))})
+    _numbered(out, {n: [row.get(n) for row in rows] for n in held if NUMBERED.fullmatch(str(n))})
     return _finished(out, held)
 
 
@@ -233,12 +245,30 @@ def _jsonl(path: Path) -> Source:
         numbers.append(i)
     if problems:
         raise InputError(problems)
-    return _records(rows, str(path), "line")
+    return of_records(rows, str(path), "line")
 
 
-def _csv(path: Path, delimiter: str) -> Source:
+_DELIMITERS = ",;\t|"
+
+
+def _delimiter(text: str) -> str:
+    r"""Return the delimiter whose cells of the header name a known column; a comma if none does.
+
+    Example:
+        >>> _delimiter("id;caption\n1;a dog, running\n")
+        ';'
+    """
+    known = {name for names in NAMES.values() for name in names}
+    header = text.split("\n", 1)[0].strip()
+    cells = {d: [c.strip().strip('"') for c in header.split(d)] for d in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda d: (len(known & {*cells[d]}), len(cells[d]), d == ","))
+
+
+def _csv(path: Path, delimiter: str | None) -> Source:
     csv.field_size_limit(1 << 27)
-    reader = csv.reader(io.StringIO(files.read_text(path), newline=""), delimiter=delimiter)
+    text = files.read_text(path)
+    delimiter = delimiter or _delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         header = [h.strip() for h in next(reader)]
         rows = [r for r in reader if r]
@@ -253,16 +283,16 @@ def _csv(path: Path, delimiter: str) -> Source:
         raise InputError(problems)
     if not rows:
         raise InputError(f"{path}: there is a header but no row")
-    out = _records([dict(zip(header, r, strict=True)) for r in rows], str(path), "row")
+    out = of_records([dict(zip(header, r, strict=True)) for r in rows], str(path), "row")
     out.first = 2
     for what in ("references", "objects"):
         cells = getattr(out, what)
         if cells is not None:
-            setattr(out, what, [_cell_list(c) for c in cells])
+            setattr(out, what, [cell_list(c) for c in cells])
     return out
 
 
-def _cell_list(cell: Any) -> Any:
+def cell_list(cell: Any) -> Any:
     """Read a list that was written into one cell, as JSON or as Python writes it."""
     if not isinstance(cell, str):
         return cell
@@ -284,17 +314,21 @@ def _parquet(path: Path) -> Source:
     if not table.num_rows:
         raise InputError(f"{path}: the table has no row")
     names = [n for listed in NAMES.values() for n in listed]
-    known = [n for n in table.column_names if n in names or _NUMBERED.fullmatch(n)]
+    known = [n for n in table.column_names if n in names or NUMBERED.fullmatch(n)]
     if len(set(known)) < len(known):
         raise InputError(f"{path}: two columns have the same name")
-    columns = to_lists(table.select(known), path)
-    out = Source(str(path), "row")
+    return of_columns(to_lists(table.select(known), path), str(path))
+
+
+def of_columns(columns: dict[str, list[Any]], path: str) -> Source:
+    """Return columns by what they hold, whatever they are called."""
+    out = Source(path, "row")
     for what, listed in NAMES.items():
         name = next((n for n in listed if n in columns), None)
         if name is not None:
             setattr(out, what, columns[name])
-    _numbered(out, {n: c for n, c in columns.items() if _NUMBERED.fullmatch(n)})
-    return _finished(out, table.column_names)
+    _numbered(out, {n: c for n, c in columns.items() if NUMBERED.fullmatch(n)})
+    return _finished(out, list(columns))
 
 
 def _text(path: Path) -> Source:

@@ -7,11 +7,11 @@ the job. csv, markdown, latex and text are for people and other programs.
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError, UsageError, did_you_mean
-from captious.io import files
+from captious.io import files, pages
 from captious.reading import parse_json, read_json, read_parquet, read_text, reading
-from captious.types import CaptionSet, Floats
+from captious.types import CaptionSet, Floats, Labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
 
 FORMATS = ("text", "markdown", "latex", "csv", "json", "jsonl", "parquet")
@@ -38,14 +39,14 @@ def check_output(path: Path, format: str | None = None) -> str:
     """Return the format of an output file, refusing what could not be written.
 
     Raises:
-        UsageError: the ending says no format, or the place cannot be written to.
+        UsageError: the format cannot be told from the file name, or the place cannot be written to.
     """
     if path.is_dir():
         raise UsageError(f"{path}: this is a folder; name a file in it")
     kind = format or _SUFFIX.get(files.suffix(path), "")
     if kind not in FORMATS:
         raise UsageError(
-            f"{path}: captious cannot tell the format from this ending. Use one of "
+            f"{path}: cannot tell the format from the file name. Use one of "
             f"{', '.join('.' + s for s in _SUFFIX)}, or name the format."
         )
     parent = path.parent
@@ -71,7 +72,7 @@ def save(table: ScoreTable, path: Path, format: str | None = None) -> None:
         file.write(render(table, kind, rows=None))
     if kind == "csv":
         with files.replacing(corpus_file(path)) as file:
-            file.write(_corpus_csv(table))
+            file.write(corpus_csv(table))
 
 
 def corpus_file(path: Path) -> Path:
@@ -85,7 +86,8 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
     Args:
         table: what to write.
         format: one of ``FORMATS`` except parquet.
-        rows: captions shown by text, markdown and latex (None = all); the rest always hold all.
+        rows: captions shown by text, markdown and latex (None = all, but none in latex); the rest
+            always hold all.
     """
     if format == "json":
         return json.dumps(to_json(table), indent=1, ensure_ascii=False) + "\n"
@@ -97,39 +99,48 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
     if format == "csv":
         return _csv(table)
     if format == "html":
-        return _html(table)
+        return pages.html_table(table)
     if format in ("text", "markdown", "latex"):
-        return _pages(table, format, rows)
+        return pages.text(table, format, rows)
     raise UsageError(f"no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {FORMATS}")
 
 
 def to_json(table: ScoreTable) -> dict[str, Any]:
     """Return the whole table as plain data (NaN becomes null)."""
-    out = _facts(table)
-    columns = {name: values.tolist() for name, values in table.values.items()}
-    images = table.samples.images.tolist()
-    references = table.samples.references()
-    named = any(table.systems)
-    captions = []
-    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        entry: dict[str, Any] = {"id": name}
-        if named:
-            entry["system"] = system
-        if images[row] is not None:
-            entry["image"] = images[row]
-        entry["caption"] = table.captions[row]
-        if references[row]:
-            entry["references"] = references[row]
-        entry |= {c: _n(v[row]) for c, v in columns.items()}
-        captions.append(entry)
-    out["captions"] = captions
+    out = facts(table, table.samples.evidence.labels)
+    out["captions"] = list(json_rows(table.samples, table.values))
     out["statistics"] = [
         [[_n(value) for value in row] for row in block.tolist()] for block in table.blocks
     ]
     return out
 
 
-def _facts(table: ScoreTable) -> dict[str, Any]:
+def json_rows(
+    samples: CaptionSet, values: dict[str, Floats], blocks: Sequence[Floats] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield one entry per caption; its statistics are in it if they are given."""
+    columns = {name: column.tolist() for name, column in values.items()}
+    statistics = [block.tolist() for block in blocks]
+    captions, references = samples.captions(), samples.references()
+    named = any(samples.systems)
+    for row, (name, system, image) in enumerate(
+        zip(samples.ids, samples.systems, samples.images, strict=True)
+    ):
+        entry: dict[str, Any] = {"id": name}
+        if named:
+            entry["system"] = system
+        if image is not None:
+            entry["image"] = image
+        entry["caption"] = captions[row]
+        if references[row]:
+            entry["references"] = references[row]
+        entry |= {c: _n(v[row]) for c, v in columns.items()}
+        if statistics:
+            entry["statistics"] = [[_n(v) for v in block[row]] for block in statistics]
+        yield entry
+
+
+def facts(table: ScoreTable | StreamSummary, labels: Labels | None) -> dict[str, Any]:
     """Return everything but the rows."""
     systems = {
         s: {c: {"value": _n(v), "low": _n(v.low), "high": _n(v.high)} for c, v in values.items()}
@@ -148,7 +159,12 @@ def _facts(table: ScoreTable) -> dict[str, Any]:
     ]
     out["seed"] = table.seed
     out["job"] = table.job
-    labels = table.samples.evidence.labels
+    histograms = getattr(table, "histograms", {})
+    if histograms:
+        out["histograms"] = {
+            name: {"edges": h.edges.tolist(), "counts": h.counts.tolist()}
+            for name, h in histograms.items()
+        }
     if labels is not None:
         out["objects"] = {"source": labels.source, "by_image": dict(labels.by_image)}
     return out
@@ -178,7 +194,9 @@ def to_arrow(table: ScoreTable, whole: bool = False) -> pa.Table:
             columns[f"statistics {number}"] = pa.FixedSizeListArray.from_arrays(
                 flat, block.shape[1]
             )
-    return pa.table(columns).replace_schema_metadata({"captious": json.dumps(_facts(table))})
+    return pa.table(columns).replace_schema_metadata(
+        {"captious": json.dumps(facts(table, table.samples.evidence.labels))}
+    )
 
 
 # -- reading back ----------------------------------------------------------------------------------
@@ -249,9 +267,12 @@ def _of_json(whole: Any, path: Path) -> Stored:
     values = {
         name: np.array([_number(row.get(name)) for row in rows]) for name in whole["signatures"]
     }
+    held = whole.get("statistics")
+    if held is None:  # written batch by batch: each row has its own
+        held = [[row["statistics"][at] for row in rows] for at in range(len(whole["metrics"]))]
     statistics = [
         np.array([[_number(v) for v in row] for row in block], np.float64).reshape(len(rows), -1)
-        for block in whole["statistics"]
+        for block in held
     ]
     samples = CaptionSet.build(
         [row["caption"] for row in rows],
@@ -336,7 +357,7 @@ def _csv(table: ScoreTable) -> str:
     return out.getvalue()
 
 
-def _corpus_csv(table: ScoreTable) -> str:
+def corpus_csv(table: ScoreTable | StreamSummary) -> str:
     """One row per system and column: value, interval, signature."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -346,141 +367,6 @@ def _corpus_csv(table: ScoreTable) -> str:
             numbers = (_c(value), _c(value.low), _c(value.high))
             writer.writerow([system, name, *numbers, table.signatures[name]])
     return out.getvalue()
-
-
-def _html(table: ScoreTable) -> str:
-    """The corpus values as a small HTML table, for notebooks."""
-    systems = list(table.corpora)
-    head = "".join(f"<th>{html.escape(s or 'score')}</th>" for s in systems)
-    rows = []
-    for name in table.values:
-        cells = "".join(
-            f"<td>{with_interval(table.corpora[s][name], 'text')}</td>" for s in systems
-        )
-        title = html.escape(table.signatures[name], quote=True)
-        rows.append(f'<tr title="{title}"><th>{html.escape(name)}</th>{cells}</tr>')
-    return (
-        f"<table><caption>{len(table):,} captions</caption><thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _pages(table: ScoreTable, format: str, rows: int | None) -> str:
-    """Corpus table, caption table, signatures, and what could not be scored."""
-    if format == "latex" and rows is None:
-        return _paper(table)
-    names = list(table.values)
-    corpus = [["metric", *([s or "score" for s in table.corpora])]]
-    for n in names:
-        corpus.append([n, *(with_interval(v[n], format) for v in table.corpora.values())])
-    shown = len(table) if rows is None else min(rows, len(table))
-    several = len(table.corpora) > 1
-    captions = [["id", *(["system"] if several else []), "caption", *names]]
-    for r in range(shown):
-        captions.append(
-            [
-                str(table.ids[r]),
-                *([str(table.systems[r])] if several else []),
-                _short(table.captions[r], 48),
-                *(_f(table.values[n][r]) for n in names),
-            ]
-        )
-    left = len(table) - shown
-    said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
-    if left > 0:
-        said.append(f"{left:,} more captions are not shown; --rows all or --format json has them")
-    for s in dict.fromkeys(table.signatures.values()):
-        of = [n for n, t in table.signatures.items() if t == s]
-        said.append(f"{', '.join(of)}: {s}")
-    said += [f"note: {note} ({count:,})" for note, count in table.notes.items()]
-    reasons: dict[tuple[str, str], int] = {}
-    for u in table.unscored:
-        reasons[u.column, u.reason] = reasons.get((u.column, u.reason), 0) + 1
-    said += [f"{c}: {n:,} captions not scored: {why}" for (c, why), n in reasons.items()]
-    comment = {"text": "", "markdown": "- ", "latex": "% "}[format]
-    tail = "\n".join(comment + line.replace("\n", " ") for line in said)
-    return f"{grid(corpus, format)}\n\n{grid(captions, format)}\n\n{tail}\n"
-
-
-def _paper(table: ScoreTable) -> str:
-    """The table that a paper prints: systems as rows, values x100, the best in bold."""
-    names = list(table.values)
-    times = {n: 100.0 if abs(table.columns[n].high) <= 10 else 1.0 for n in names}
-    best = {}
-    for name in names:
-        known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]
-        pick = max if table.columns[name].higher_is_better else min
-        best[name] = pick(known) if len(table.corpora) > 1 and known else None
-    cells = [["system", *(n.replace("_", "-") for n in names)]]
-    for system, values in table.corpora.items():
-        row = [system or "score"]
-        for name in names:
-            text = "-" if math.isnan(values[name]) else f"{times[name] * values[name]:.1f}"
-            row.append(f"$\\mathbf{{{text}}}$" if best[name] == values[name] else f"${text}$")
-        cells.append(row)
-    said = [f"{len(table):,} captions; values x100 where a score lies between 0 and 10"]
-    said += [f"{name}: {text}" for name, text in table.signatures.items()]
-    return _grid_latex(cells) + "\n\n" + "".join(f"% {line}\n" for line in said)
-
-
-def grid(cells: list[list[str]], format: str) -> str:
-    """Return a table of cells, the first row being its header, as text, markdown or latex."""
-    return {"text": _grid_text, "markdown": _grid_markdown, "latex": _grid_latex}[format](cells)
-
-
-def _grid_text(cells: list[list[str]]) -> str:
-    widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
-    words = {i for i, name in enumerate(cells[0]) if name in ("metric", "id", "system", "caption")}
-    lines = [
-        "  ".join(
-            c.ljust(w) if i in words else c.rjust(w)
-            for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in cells
-    ]
-    lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join(lines)
-
-
-def _grid_markdown(cells: list[list[str]]) -> str:
-    rows = [[c.replace("|", "\\|").replace("\n", " ") for c in r] for r in cells]
-    lines = ["| " + " | ".join(r) + " |" for r in rows]
-    lines.insert(1, "|" + "---|" * len(cells[0]))
-    return "\n".join(lines)
-
-
-_TEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "\n": " "}
-)
-
-
-def _grid_latex(cells: list[list[str]]) -> str:
-    lines = [r"\begin{tabular}{l" + "r" * (len(cells[0]) - 1) + "}", r"\toprule"]
-    for i, row in enumerate(cells):
-        done = [c if c.startswith("$") and c.endswith("$") else c.translate(_TEX) for c in row]
-        lines.append(" & ".join(done) + r" \\")
-        if i == 0:
-            lines.append(r"\midrule")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def with_interval(value: Any, format: str) -> str:
-    """Write a corpus value with the bounds of its interval, where it has one."""
-    if math.isnan(value.low):
-        return _f(value)
-    if format == "latex":
-        return f"${_f(value)}\\;[{_f(value.low)}, {_f(value.high)}]$"
-    return f"{_f(value)} [{_f(value.low)}, {_f(value.high)}]"
-
-
-def _short(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _f(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
 
 
 def _n(value: float) -> float | None:

@@ -93,8 +93,8 @@ class Checks:
             raise InputError(self.problems())
 
 
-def _lines(found: dict[str, tuple[int, list[str]]]) -> Iterable[str]:
-    for what, (count, examples) in found.items():
+def _lines(noted: dict[str, tuple[int, list[str]]]) -> Iterable[str]:
+    for what, (count, examples) in noted.items():
         more = "; ..." if count > len(examples) else ""
         yield f"{what}: {count:,} ({'; '.join(examples)}{more})"
 

@@ -43,27 +43,27 @@ def parse(texts: Iterable[str]) -> tuple[Source, ...]:
     Raises:
         UsageError: a name stands twice, or has no file.
     """
-    found: list[Source] = []
+    sources: list[Source] = []
     for text in texts:
         name, equals, rest = text.partition("=")
         if text in (GOLD, DETECTOR):
-            found.append(Source(text))
+            sources.append(Source(text))
         elif equals and rest and not Path(text).exists():
-            found.append(Source(name, Path(rest)))
+            sources.append(Source(name, Path(rest)))
         elif not equals or Path(text).exists():
-            found.append(Source(Path(text).stem, Path(text)))
+            sources.append(Source(Path(text).stem, Path(text)))
         else:
             raise UsageError(f"--objects {text}: write NAME=FILE, FILE, gold or detector")
-    names = [s.name for s in found]
+    names = [s.name for s in sources]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise UsageError(
             f"two sources of object labels are called {', '.join(twice)}: write NAME=FILE"
         )
-    absent = [str(s.path) for s in found if s.path is not None and not s.path.exists()]
+    absent = [str(s.path) for s in sources if s.path is not None and not s.path.exists()]
     if absent:
         raise UsageError(f"no such file of object labels: {', '.join(absent)}")
-    return tuple(found)
+    return tuple(sources)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
     if DETECTOR in {s.name for s in sources}:
         if len(sources) > 1:
             raise InputError(
-                "the detector cannot be united with other sources on the way: run `captious "
+                "the detector cannot be combined with other label sources directly: run `captious "
                 "detect` first and name its file"
             )
         return _changed(judged, CaptionSet.without_labels)
@@ -111,22 +111,24 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
     name = "+".join(s.name for s in sources)
 
     def add(samples: CaptionSet) -> CaptionSet:
-        parts = [
+        by_source = [
             _own(judged, samples) if store is None else _of(Labels(store).add_to(samples))
             for store in stores
         ]
-        found: dict[str, tuple[str, ...]] = {}
+        labels_of_image: dict[str, tuple[str, ...]] = {}
         for image in dict.fromkeys(str(i) for i in samples.image_keys):
-            some = [part[image] for part in parts if image in part]
-            if some:
-                found[image] = some[0] if len(stores) == 1 else joined(some, counts)
-        if not found:
+            label_lists = [labels[image] for labels in by_source if image in labels]
+            if label_lists:
+                labels_of_image[image] = (
+                    label_lists[0] if len(stores) == 1 else joined(label_lists, counts)
+                )
+        if not labels_of_image:
             images = ", ".join(repr(i) for i in samples.images[:3])
             raise InputError(
                 f"{judged.name}: {name} holds no labels for any of its images, which are called "
                 f"{images}"
             )
-        return samples.with_labels(found, name)
+        return samples.with_labels(labels_of_image, name)
 
     return _changed(judged, add)
 

@@ -121,7 +121,7 @@ class Protocol:
         joined: bool | None = None,
     ) -> Protocol:
         """Return a variant whose name says what was changed."""
-        given = {
+        changes = {
             "references": references,
             "draws": draws,
             "seed": seed,
@@ -131,13 +131,13 @@ class Protocol:
             "systems": systems,
             "joined": joined,
         }
-        new = {k: v for k, v in given.items() if v is not None and v != getattr(self, k)}
+        new = {k: v for k, v in changes.items() if v is not None and v != getattr(self, k)}
         name = self.name + "".join(f"+{k}={v}" for k, v in new.items())
         return replace(self, name=name, **new)  # type: ignore[arg-type]
 
 
 def _all() -> dict[str, Protocol]:
-    made: list[Protocol] = []
+    listed: list[Protocol] = []
     users = {
         ("flickr8k-expert", "tau-c", "each"): "TIGEr, CLIPScore and its successors",
         ("flickr8k-expert", "rho", "each"): "TIGEr; Elliott and Keller 2014",
@@ -151,7 +151,7 @@ def _all() -> dict[str, Protocol]:
     }
     for measure in ("tau-b", "tau-c", "rho", "r"):
         for pooling, word in (("each", "pooled"), ("mean", "mean")):
-            made.append(
+            listed.append(
                 Protocol(
                     f"flickr8k-expert/{measure}-{word}",
                     "flickr8k-expert",
@@ -161,7 +161,7 @@ def _all() -> dict[str, Protocol]:
                     used_by=users.get(("flickr8k-expert", measure, pooling), ""),
                 )
             )
-        made += [
+        listed += [
             Protocol(
                 f"{name}/{measure}",
                 name,
@@ -180,19 +180,24 @@ def _all() -> dict[str, Protocol]:
                 "cxc-sts",
             )
         ]
-        made += [
+        listed += [
             Protocol(f"{name}/{measure}-row", name, measure, drop_equal="row")
             for name in _OWN_AMONG_REFERENCES
         ]
-        made.append(
+        listed.append(
             Protocol(f"flickr8k-cf/{measure}-without-own", "flickr8k-cf", measure, drop_own=True)
         )
-        made += [
+        listed += [
             Protocol(f"own/{measure}-{word}", "*", measure, pooling)
             for pooling, word in (("each", "pooled"), ("mean", "mean"))
         ]
+    for measure in ("tau-b", "tau-c", "rho"):
+        listed += [
+            Protocol(f"cxc-others/{measure}-{part}", "cxc-others", measure, part=part)
+            for part in "AB"
+        ]
     for name in ("composite", "composite-thoroughness"):
-        made += [
+        listed += [
             Protocol(
                 f"{name}/rho-coco-machine-{k}refs",
                 name,
@@ -206,9 +211,10 @@ def _all() -> dict[str, Protocol]:
             for k in (5, 1, 0)
         ]
     for ties in ("strict", "half", "correct"):
-        for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil"):
+        for name in ("pascal50s", "pascal50s-votes", "pascal50s-consensus", "abstract50s", "foil",
+                     "nocaps-foil"):  # fmt: skip
             fixed = {"pascal50s": "strict-5refs"}.get(name, "strict-allrefs")
-            made.append(
+            listed.append(
                 Protocol(
                     f"{name}/{fixed.replace('strict', ties)}",
                     name,
@@ -221,7 +227,7 @@ def _all() -> dict[str, Protocol]:
                     else "",
                 )
             )
-            made.append(
+            listed.append(
                 Protocol(
                     f"{name}/{ties}-0refs",
                     name,
@@ -234,8 +240,9 @@ def _all() -> dict[str, Protocol]:
             sizes = {
                 "pascal50s": (1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 48, 50),
                 "foil": (1, 4),
+                "nocaps-foil": (1, 5, 8),
             }.get(name, (1, 5))
-            made += [
+            listed += [
                 Protocol(
                     f"{name}/{ties}-{k}drawn",
                     name,
@@ -246,8 +253,8 @@ def _all() -> dict[str, Protocol]:
                 )
                 for k in sizes
             ]
-        made.append(Protocol(f"own/{ties}", "*", "accuracy", ties=ties))
-    return {p.name: p for p in made}
+        listed.append(Protocol(f"own/{ties}", "*", "accuracy", ties=ties))
+    return {p.name: p for p in listed}
 
 
 PROTOCOLS = _all()
@@ -261,11 +268,13 @@ DEFAULTS = {
     "pascal50s-consensus": "pascal50s-consensus/strict-5drawn",
     "abstract50s": "abstract50s/strict-5drawn",
     "foil": "foil/strict-4drawn",
+    "nocaps-foil": "nocaps-foil/half-allrefs",
     "thumb": "thumb/r",
     "polaris": "polaris/tau-c",
     "nebula": "nebula/tau-c",
     "cxc-sits": "cxc-sits/rho",
     "cxc-sts": "cxc-sts/rho",
+    "cxc-others": "cxc-others/tau-b-B",
 }
 
 
@@ -348,14 +357,14 @@ def chosen_samples(judged: JudgementSet, protocol: Protocol, draw: int = 0) -> C
 
 def with_joined(samples: CaptionSet) -> CaptionSet:
     """Return the samples with one reference each: all of theirs, end to end."""
-    made = CaptionSet.build(
+    joined_samples = CaptionSet.build(
         samples.captions(),
         [[" ".join(r)] if r else [] for r in samples.references()],
         ids=samples.ids.tolist(),
         images=samples.images.tolist(),
         systems=samples.systems.tolist(),
     )
-    return replace(made, evidence=samples.evidence)
+    return replace(joined_samples, evidence=samples.evidence)
 
 
 def _drawn(judged: JudgementSet, protocol: Protocol, draw: int) -> CaptionSet:

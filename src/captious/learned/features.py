@@ -53,7 +53,7 @@ def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
 
     Raises:
         UsageError: unknown names or parameters, a metric of several columns of other names, or a
-            column that stands twice.
+            column that is given twice.
     """
     found: list[Input] = []
     problems: list[str] = []
@@ -73,7 +73,7 @@ def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
         else:
             problems.append(f"{one}: which of its columns? Write one of {', '.join(names)}")
     texts_found = [i.text for i in found]
-    problems += [f"the input {t} stands twice" for t in dict.fromkeys(texts_found)
+    problems += [f"the input {t} is given twice" for t in dict.fromkeys(texts_found)
                  if texts_found.count(t) > 1]  # fmt: skip
     if problems:
         raise UsageError("\n".join(problems))

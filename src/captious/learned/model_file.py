@@ -161,7 +161,7 @@ def load(folder: Path) -> Model:
     """
     if not (folder / FACTS).is_file() or not (folder / WEIGHTS).is_file():
         raise MissingAsset(
-            f"{folder}: no composite is there ({FACTS} and {WEIGHTS} are wanted); "
+            f"{folder}: this is not the folder of a composite ({FACTS} and {WEIGHTS} are missing); "
             "`captious train composite` makes one"
         )
     times = tuple((folder / name).stat().st_mtime_ns for name in (FACTS, WEIGHTS))
@@ -225,7 +225,7 @@ def _check_shapes(
     for number, (weight, bias) in enumerate(layers):
         if weight.ndim != 2 or weight.shape[0] != width or bias.shape != weight.shape[1:]:
             problems.append(
-                f"{path}: layer {number} has the shape {weight.shape}, {width} rows are wanted"
+                f"{path}: layer {number} has the shape {weight.shape}, expected {width} rows"
             )
         width = weight.shape[-1]
     if not layers or width != 2:

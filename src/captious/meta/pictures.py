@@ -35,8 +35,10 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0.05) -> None:
-    """Draw the matrix of differences; a filled cell means that the row is better, not by chance."""
+    """Draw who beats whom: a coloured cell is a difference that is not by chance."""
     plt = _plot()
+    import matplotlib
+
     names = sorted(
         {t.a for t in tests} | {t.b for t in tests}, key=lambda n: -found.result(n).value
     )
@@ -47,25 +49,21 @@ def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0
         i, j = place[t.a], place[t.b]
         gaps[i, j], gaps[j, i] = t.difference, -t.difference
         sure[i, j] = sure[j, i] = t.corrected < level
-    figure, axes = plt.subplots(figsize=(2.2 + 0.5 * len(names), 1.6 + 0.42 * len(names)))
-    limit = float(np.nanmax(np.abs(gaps))) if len(tests) else 1.0
-    axes.imshow(np.where(sure, gaps, np.nan), cmap="RdBu", vmin=-limit, vmax=limit)
-    for (i, j), gap in np.ndenumerate(gaps):
-        if not np.isnan(gap):
-            axes.text(
-                j,
-                i,
-                f"{100 * gap:+.1f}",
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="black" if sure[i, j] else "0.6",
-            )
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
-    labels = [f"{n}  {found.result(n).value:.3f}" for n in names]
+    figure, axes = plt.subplots(figsize=(3.2 + 0.26 * len(names), 1.4 + 0.26 * len(names)))
+    state = np.where(np.isnan(gaps), np.nan, np.where(sure, np.sign(gaps), 0.0))
+    colours = matplotlib.colors.ListedColormap(["#E69F00", "#ececec", "#0072B2"])
+    axes.imshow(state, cmap=colours, vmin=-1, vmax=1)
+    axes.set_xticks(np.arange(len(names)), [str(i + 1) for i in range(len(names))], fontsize=7)
+    axes.xaxis.tick_top()
+    labels = [f"{n}  {found.result(n).value:.3f}  {i + 1}" for i, n in enumerate(names)]
     axes.set_yticks(range(len(names)), labels, fontsize=8)
+    axes.set_xticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.tick_params(which="both", length=0)
     axes.set_title(
-        f"row minus column, x100; coloured: p < {level:g} (PERM-BOTH, Holm)\n{found.protocol.name}",
+        f"{found.protocol.name}: blue, the row agrees better; orange, the column does;\n"
+        f"grey, no significant difference (p < {level:g}, PERM-BOTH, Holm)",
         fontsize=9,
     )
     _save(figure, path)

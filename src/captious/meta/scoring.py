@@ -6,25 +6,22 @@ in the engine's cache, so that a metric made of others (a composite) finds those
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from captious import registry, settings
-from captious._version import __version__
 from captious.engine import evidence
 from captious.engine.cache import StatisticsCache, samples_digest
-from captious.engine.plan import steps_for
-from captious.engine.run import run
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.engine.job import ScoringJob, score
+from captious.engine.plan import Asked, steps_for
+from captious.errors import CaptiousError
 from captious.judgements.outside_scores import OutsideScores
 from captious.metrics.base import Metric
+from captious.metrics.function import FunctionMetric, function_in_file
 from captious.types import CaptionSet, Floats
 
 
@@ -68,12 +65,11 @@ class Scorer:
         outside: Iterable[OutsideScores] = (),
     ) -> None:
         texts = ["all"] if metrics is None else [metrics] if isinstance(metrics, str) else metrics
-        self.functions: list[tuple[str, Callable[..., Any]]] = []
         self.steps: list[tuple[Metric, str, tuple[str, ...], tuple[str, ...]]] = []
-        plain: list[str] = []
+        plain: list[Asked] = []
         for text in texts:
             if ".py:" in text:
-                self.functions.append((text.rpartition(":")[2], user_function(text)))
+                plain.append(function_in_file(text))
             elif text == "all":
                 plain += registry.names()
             else:
@@ -94,31 +90,33 @@ class Scorer:
         """Return the columns, in the order of the metrics."""
         samples = evidence.given(samples, regions=self.regions)
         data = samples_digest(samples)
-        out: list[Scores] = []
+        asked: list[Scores] = []
         for metric, form, columns, names in self.steps:
             if (data, form) not in self._memo:
                 self._memo[data, form] = self._metric(metric, samples)
-            found = {s.name: s for s in self._memo[data, form]}
-            out += [replace(found[c], name=n) for c, n in zip(columns, names, strict=True)]
-        out += [_call(name, function, samples) for name, function in self.functions]
-        out += [column for given in self.outside for column in _outside(given, samples)]
-        return {s.name: s for s in out}
+            scores = {s.name: s for s in self._memo[data, form]}
+            asked += [replace(scores[c], name=n) for c, n in zip(columns, names, strict=True)]
+        asked += [column for file in self.outside for column in _outside(file, samples)]
+        return {s.name: s for s in asked}
 
     def _metric(self, metric: Metric, samples: CaptionSet) -> list[Scores]:
         """Return all columns of one metric, under their own names."""
         try:
-            table = run(samples, [metric], resamples=0, cache=self.cache)
+            job = ScoringJob(samples, metrics=(metric,), resamples=0)
+            table = score(job, cache=self.cache)
         except CaptiousError as err:
+            if isinstance(metric, FunctionMetric):  # the user's own mistake is theirs to see
+                raise
             why = " ".join(str(err).split()).removeprefix(
-                "nothing was scored, because something is missing: - "
+                "nothing was scored, because something is not installed: - "
             )
             empty = np.full(len(samples), np.nan)
             return [Scores(c.name, empty, reason=why) for c in metric.columns]
-        found = []
+        columns = []
         for column, values in table.values.items():
             sign = 1.0 if table.columns[column].higher_is_better else -1.0
             why_not = Counter(u.reason for u in table.unscored if u.column == column)
-            found.append(
+            columns.append(
                 Scores(
                     column,
                     sign * values,
@@ -127,88 +125,14 @@ class Scorer:
                     notes=table.notes,
                 )
             )
-        return found
+        return columns
 
 
 def _outside(given: OutsideScores, samples: CaptionSet) -> list[Scores]:
     """Return the columns of a file for these captions."""
-    out = []
+    columns = []
     for name, values in given.match(samples).items():
         gone = int(np.isnan(values).sum())
         why = {f"{given.path.name} has no score for it": gone} if gone else {}
-        out.append(Scores(name, values, f"{name}|outside scores:{given.sha}", unscored=why))
-    return out
-
-
-# -- a user's own function -------------------------------------- ---
-
-
-def user_function(text: str) -> Callable[..., Any]:
-    """Return the function that ``path.py:name`` names; the file is run, as the user asks for."""
-    where, _, name = text.rpartition(":")
-    path = Path(where)
-    if not path.is_file():
-        raise UsageError(f"there is no file {path} (from {text!r})")
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} cannot be loaded as Python")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"{path} has no function {name!r}")
-    return function
-
-
-def _call(name: str, function: Callable[..., Any], samples: CaptionSet) -> Scores:
-    """Call ``f(captions, references, ...)`` once, or ``f(caption, references, ...)`` per row.
-
-    Which of the two is told by the name of the first parameter; ``images`` or ``image``,
-    ``objects`` are handed over if the function asks for them by name.
-    """
-    wanted = list(inspect.signature(function).parameters)
-    if not wanted:
-        raise UsageError(f"{name}() takes no argument; it must take captions and references")
-    columns: dict[str, list[Any]] = {
-        "references": samples.references(),
-        "images": samples.images.tolist(),
-        "objects": (samples.objects if samples.objects is not None else [None] * len(samples)),
-    }
-    one = wanted[0] in ("caption", "candidate", "prediction", "sentence", "text")
-    columns["image"] = columns["images"]
-    for other in ("refs", "reference", "mult_references", "targets"):
-        columns[other] = columns["references"]
-    unknown = [
-        w
-        for w in wanted[1:]
-        if w not in columns
-        and inspect.signature(function).parameters[w].default is inspect.Parameter.empty
-    ]
-    if unknown:
-        raise UsageError(
-            f"{name}() wants {unknown[0]!r}; captious can give: references, images, objects"
-        )
-    given = {w: columns[w] for w in wanted[1:] if w in columns}
-    captions = samples.captions()
-    if one:
-        result = [
-            function(c, **{k: v[i] for k, v in given.items()}) for i, c in enumerate(captions)
-        ]
-    else:
-        result = function(captions, **given)
-    try:
-        values = np.asarray(result, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name}() must return one number per caption") from None
-    if values.shape != (len(samples),):
-        raise InputError(
-            f"{name}() must return one number per caption: {len(samples):,} are wanted, "
-            f"its result has the shape {values.shape}"
-        )
-    gone = int(np.isnan(values).sum())
-    return Scores(
-        name,
-        values,
-        f"{name}|user function|captious:{__version__}",
-        unscored={"the function gave NaN": gone} if gone else {},
-    )
+        columns.append(Scores(name, values, f"{name}|outside scores:{given.sha}", unscored=why))
+    return columns

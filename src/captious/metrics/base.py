@@ -109,6 +109,12 @@ class Metric:
             return tuple(m.seal(c) for m, c in zip(self.inputs, context, strict=True))
         return context
 
+    def freeze(self, context: Any) -> Any:
+        """Drop what only further merging needs; the result is what every worker gets."""
+        if self.inputs:
+            return tuple(m.freeze(c) for m, c in zip(self.inputs, context, strict=True))
+        return context
+
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return one row of statistics per sample."""
         if self.inputs:

@@ -190,18 +190,18 @@ class BertTbr(Metric):
 
     def _score(self, block: Block, tables: _Tables, device: str) -> Floats:
         """Return the scores of a block's rows: references first, once per group of rows."""
-        kept = [self._kept(r, block) for r in block.references]
+        references = [self._kept(r, block) for r in block.references]
         groups: dict[bytes, int] = {}
         lists: list[Ints] = []
-        group = np.zeros(len(kept), np.int64)
-        for i, refs in enumerate(kept):
+        group = np.zeros(len(references), np.int64)
+        for i, refs in enumerate(references):
             group[i] = groups.setdefault(refs.tobytes(), len(groups))
             if group[i] == len(lists):
                 lists.append(refs)
         lengths = block.encoded.lengths
         counts = np.array([len(r) for r in lists], np.int64)
         totals = np.array([int(lengths[r].sum()) for r in lists], np.int64)
-        out = np.zeros(len(kept))
+        scores = np.zeros(len(references))
         vectors = block.encoded.vectors.to(device)
         for count in np.unique(counts[counts > 0]).tolist():
             same = np.flatnonzero(counts == count)
@@ -213,14 +213,14 @@ class BertTbr(Metric):
                 place[chosen] = np.arange(len(chosen))
                 rows = np.flatnonzero(place[group] >= 0)
                 most = max(1, _MOST // taken[0].numel())
-                for some in batches(lengths[block.captions[rows]]):
-                    for start in range(0, len(some), most):
-                        at = rows[some[start : start + most]]
+                for batch in batches(lengths[block.captions[rows]]):
+                    for start in range(0, len(batch), most):
+                        at = rows[batch[start : start + most]]
                         value = self._rows(
                             block, at, place[group[at]], joint, taken, swapped, tables
                         )
-                        out[at] = value.cpu().numpy()
-        return out
+                        scores[at] = value.cpu().numpy()
+        return scores
 
     def _rows(
         self,
@@ -239,7 +239,7 @@ class BertTbr(Metric):
         which = torch.from_numpy(group).to(view.content.device)
         vectors = joint.all_vectors[view.at]
         cosine = torch.bmm(joint.refs.vectors[which], vectors.mT)
-        found = tbr_kernel.factors(
+        factors = tbr_kernel.factors(
             cosine,
             taken[which],
             None if swapped is None else swapped[which],
@@ -250,7 +250,7 @@ class BertTbr(Metric):
             self._threshold() if PARTS[self.parts][0] else None,
             PROFILES[self.profile].denominator,
         )
-        value = found.combined * found.removed if PARTS[self.parts][2] else found.combined
+        value = factors.combined * factors.removed if PARTS[self.parts][2] else factors.combined
         if PARTS[self.parts][1] == "none" and self.pool == "max":
             return value.amax(1)
         return value.mean(1)
@@ -316,29 +316,48 @@ class BertTbr(Metric):
     # -- saying why ----------------------------------------------------------------------------
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
-        """Show the matrix between the caption and the first combined reference."""
+        """Show which piece of the references finds which word, and what it adds to the score."""
         encoder = text_encoder.load(self.model, self.dtype)
         tables, _ = self._tables(encoder, context, 1)
-        one = CaptionSet.of([sample])
-        score = float(self.stats(one, context).rows[0, 0])
-        block = next(iter(blocks(one, encoder, self._layer())), None)
-        kept = self._kept(block.references[0], block) if block is not None else np.zeros(0, int)
+        samples = CaptionSet.of([sample])
+        score = float(self.stats(samples, context).rows[0, 0])
+        block = next(iter(blocks(samples, encoder, self._layer())), None)
+        references = (
+            self._kept(block.references[0], block) if block is not None else np.zeros(0, int)
+        )
         data: dict[str, Any] = {"score": score, "threshold": self._threshold()}
-        if block is None or not len(kept):
+        if block is None or not len(references):
             return Explanation(f"bert_tbr {score:.4f}: there is no reference with words", data)
-        joint = _Joint.of([kept], block, block.encoded.vectors, tables)
-        taken, swapped = self._combined(joint, [kept], block)
+        joint = _Joint.of([references], block, block.encoded.vectors, tables)
+        taken, swapped = self._combined(joint, [references], block)
         view = _Caption.of(block, np.zeros(1, np.int64), tables, joint.refs.vectors.device)
         columns = np.flatnonzero(view.content[0].numpy())
-        rows = np.flatnonzero(taken[0, 0].numpy())
-        order = np.argsort(joint.refs.owner[0].numpy()[rows] != 0, kind="stable")
-        rows = rows[order]
+        rows = np.flatnonzero(taken[0].any(0).numpy())
+        data["adds"] = self._adds(joint, view, taken, swapped)[rows].tolist()
         source = rows if swapped is None else swapped[0, 0].numpy()[rows]
         captions = block.encoded.vectors[view.at[0][columns]]
         matrix = (joint.refs.vectors[0][source] @ captions.T).numpy()
         return self._explained(
             data, encoder, block, joint, rows, view.at[0][columns], matrix, tables
         )
+
+    def _adds(
+        self, joint: _Joint, view: _Caption, taken: torch.Tensor, swapped: torch.Tensor | None
+    ) -> Floats:  # fmt: skip
+        """Return what every reference piece adds to the score of one caption."""
+        cosine = joint.refs.vectors @ joint.all_vectors[view.at].mT
+        cuts, how, removes = PARTS[self.parts]
+        threshold = self._threshold() if cuts else None
+        adds = tbr_kernel.shares(cosine, taken, swapped, joint.weight, view.content, threshold)[0]
+        if removes:
+            factors = tbr_kernel.factors(
+                cosine, taken, swapped, joint.weight, joint.stop, view.content, view.stop,
+                threshold, PROFILES[self.profile].denominator,
+            )  # fmt: skip
+            adds = adds * factors.removed[0][:, None]
+        if how == "none" and self.pool == "max":
+            return adds[int(adds.sum(1).argmax())].numpy()
+        return adds.mean(0).numpy()
 
     def _explained(
         self, data: dict[str, Any], encoder: TextEncoder, block: Block, joint: _Joint,
@@ -351,10 +370,11 @@ class BertTbr(Metric):
         owner = joint.refs.owner[0].numpy()[rows].tolist()
         stop, caption_stop = tables.stop[pieces].tolist(), tables.stop[caption].tolist()
         weights, threshold = tables.weights[pieces], self._threshold()
+        adds = data.pop("adds")
         data |= {
             "pieces": [
-                {"piece": w, "reference": o, "stop_word": s, "idf": float(i)}
-                for w, o, s, i in zip(words, owner, stop, weights, strict=True)
+                {"piece": w, "reference": o, "stop_word": s, "idf": float(i), "adds": a}
+                for w, o, s, i, a in zip(words, owner, stop, weights, adds, strict=True)
             ],
             "caption": [
                 {"piece": w, "stop_word": s} for w, s in zip(columns, caption_stop, strict=True)
@@ -366,11 +386,15 @@ class BertTbr(Metric):
         for k, word in enumerate(words):
             best = int(np.argmax(matrix[k])) if len(columns) else -1
             hit = best >= 0 and matrix[k, best] > threshold
-            found = f"-> {columns[best]:<14} {matrix[k, best]:.3f}" if hit else "-> no match"
+            match = f"{columns[best]:<14} {matrix[k, best]:.3f}" if hit else "no match"
             tail = " (stop word)" if stop[k] else ""
-            lines.append(f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} {found}{tail}")
+            lines.append(
+                f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} -> {match:<20} "
+                f"{adds[k]:+.4f}{tail}"
+            )
+        lines.append("The last column adds up to the score.")
         drawn = MatchMatrix(
-            f"combined reference x caption, cut at {threshold:g}",
+            f"pieces of the references x caption, cut at {threshold:g}",
             tuple(words),
             tuple(columns),
             tuple(map(tuple, matrix.tolist())),

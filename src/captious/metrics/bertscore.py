@@ -208,7 +208,7 @@ def score_pairs(
     encoded = block.encoded
     weight = torch.from_numpy(weights[encoded.pieces] * ~encoded.marks).to(device)
     vectors = encoded.vectors.to(device)
-    out = np.zeros((len(left), 3))
+    scores = np.zeros((len(left), 3))
     for pick in batches(encoded.lengths[right], encoded.lengths[left]):
         a, real_a = padded(encoded.offsets[left[pick]], encoded.lengths[left[pick]])
         b, real_b = padded(encoded.offsets[right[pick]], encoded.lengths[right[pick]])
@@ -225,8 +225,8 @@ def score_pairs(
         total = p + r
         fine = total != 0 if raw_f else (p > 0) & (r > 0)
         f = torch.where(fine, 2 * p * r / torch.where(fine, total, 1.0), 0.0)
-        out[pick] = torch.where(scored[:, None], torch.stack([p, r, f], 1), 0.0).cpu().numpy()
-    return out
+        scores[pick] = torch.where(scored[:, None], torch.stack([p, r, f], 1), 0.0).cpu().numpy()
+    return scores
 
 
 def _weighted_mean(best: torch.Tensor, weight: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
@@ -258,21 +258,21 @@ def read_baseline(path: str, layer: int) -> Baseline:
         raise UsageError(f"baseline={path!r} is neither 'off', 'known' nor a file")
     with reading(path, "a file of `captious calibrate`", "make it again"):
         layers = json_object(file, "a file of `captious calibrate`")["layers"]
-        found = {int(x["layer"]): (float(x["p"]), float(x["r"]), float(x["f"])) for x in layers}
-    if layer not in found:
-        raise UsageError(f"{path} has no layer {layer}, only {', '.join(map(str, found))}")
-    return found[layer]
+        baselines = {int(x["layer"]): (float(x["p"]), float(x["r"]), float(x["f"])) for x in layers}
+    if layer not in baselines:
+        raise UsageError(f"{path} has no layer {layer}, only {', '.join(map(str, baselines))}")
+    return baselines[layer]
 
 
 def missing_parts(metric: Metric, encoder: str) -> list[CaptiousError]:
     """Return what a metric with a text encoder lacks."""
-    found = Metric.missing(metric)
+    errors = Metric.missing(metric)
     if all(find_spec(m) is not None for m in metric.modules):
         try:
             text_encoder.locate(encoder)
         except MissingAsset as err:
-            found.append(err)
-    return found
+            errors.append(err)
+    return errors
 
 
 def no_references(samples: CaptionSet) -> dict[int, str]:

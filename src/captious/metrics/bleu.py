@@ -20,7 +20,7 @@ import numpy as np
 
 from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
-from captious.text import ngrams, tokenizers, tokens
+from captious.text import gram_kernels, ngrams, tokenizers, tokens
 from captious.types import CaptionSet, Floats, Sample
 
 _TINY, _SMALL = 1e-15, 1e-9
@@ -45,9 +45,36 @@ class Bleu(Metric):
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return matches 1..4, guesses 1..4, length, closest reference length."""
-        table = ngrams.table(samples.pool, self.tokenizer)
+        table = tokens.table(samples.pool, self.tokenizer)
         rows = np.zeros((len(samples), 10))
         length = table.lengths[samples.caption]
+        rows[:, :4] = self._matches(samples)
+        for n in range(1, 5):
+            rows[:, n + 3] = np.maximum(length - n + 1, 0)
+        lengths = table.lengths[samples.reference]
+        distance = np.abs(lengths - length[samples.reference_rows])
+        wide = int(lengths.max(initial=0)) + 1
+        closest = np.minimum.reduceat(distance * wide + lengths, samples.offsets[:-1]) % wide
+        rows[:, 8], rows[:, 9] = length, closest
+        return Stats(rows)
+
+    def _matches(self, samples: CaptionSet) -> Floats:
+        """Return (n, 4): n-grams of each caption that a reference holds, clipped."""
+        out = np.zeros((len(samples), 4))
+        grams = ngrams.compiled(samples.pool, self.tokenizer)
+        if grams is not None:
+            kernels = gram_kernels.kernels(0)
+            for n, g in enumerate(grams):
+                out[:, n] = kernels._clipped(
+                    g.bounds,
+                    g.names,
+                    g.counts,
+                    samples.caption,
+                    samples.reference,
+                    samples.offsets,
+                )
+            return out
+        table = ngrams.table(samples.pool, self.tokenizer)
         most = int(samples.reference_counts.max(initial=0))
         rank = np.arange(most)
         at = np.minimum(samples.offsets[:-1, None] + rank, max(len(samples.reference) - 1, 0))
@@ -56,20 +83,13 @@ class Bleu(Metric):
             samples.reference[at] if len(samples.reference) else table.none,
             table.none,
         )
-        for n in range(1, 5):
-            counts = table.counts[n - 1]
+        for n, counts in enumerate(table.counts):
             best = counts[refs[:, 0]]
             for j in range(1, most):
                 best = best.maximum(counts[refs[:, j]])
             clipped = counts[samples.caption].minimum(best)
-            rows[:, n - 1] = np.asarray(clipped.sum(axis=1)).ravel()
-            rows[:, n + 3] = np.maximum(length - n + 1, 0)
-        lengths = table.lengths[samples.reference]
-        distance = np.abs(lengths - length[samples.reference_rows])
-        wide = int(lengths.max(initial=0)) + 1
-        closest = np.minimum.reduceat(distance * wide + lengths, samples.offsets[:-1]) % wide
-        rows[:, 8], rows[:, 9] = length, closest
-        return Stats(rows)
+            out[:, n] = np.asarray(clipped.sum(axis=1)).ravel()
+        return out
 
     def scores(self, rows: Floats) -> Floats:
         """Return BLEU-1..4 of single captions."""

@@ -1,10 +1,17 @@
-"""CIDEr-D (the COCO toolkit's "CIDEr") and the plain CIDEr of the paper.
+"""CIDEr-D (the COCO toolkit's "CIDEr"), the plain CIDEr of the paper, and CIDEr-R.
 
 Vedantam et al. 2015. Captions become vectors of n-gram counts (n = 1..4), weighted by
 idf = ln N - ln max(1, df), where df is the number of images whose references hold the n-gram.
 CIDEr is the cosine with each reference, averaged over references and orders, times 10. CIDEr-D
 clips the caption's counts at the reference's and multiplies by a Gaussian of the difference in
 length (sigma = 6), so that long captions and repetitions do not pay.
+
+CIDEr-R (Oliveira dos Santos et al. 2021) replaces the Gaussian by two penalties per reference:
+exp(-((l_c - l_r) / l_r)^2) ^ 0.2 for the lengths, and the geometric mean over the caption's words
+of 1 / (1 + |count in the caption - count in the reference|), to the power 0.8, for repetitions (the
+first use of a word that the reference lacks is free). Formulas as in the authors' code
+(gabrielsantosrv/coco-caption), which cuts words once more at hyphens for the second penalty (ours
+does not) and answers NaN for an empty caption (ours 0).
 
 Worked example: with two images whose references share no word, a caption equal to its only
 reference has cosine 1 for every order that it is long enough for: four words give 10, two words
@@ -25,8 +32,9 @@ import numpy.typing as npt
 from captious.errors import InputError, UsageError
 from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
-from captious.text import document_frequency, ngrams, tokenizers, tokens
+from captious.text import document_frequency, gram_kernels, ngrams, tokenizers, tokens
 from captious.text.document_frequency import DocumentFrequency
+from captious.text.gram_kernels import Grams
 from captious.types import CaptionSet, Floats, Sample, WorkKey
 
 
@@ -71,6 +79,10 @@ class Cider(Metric):
         """Keep the counts alone: no other shard holds these images."""
         return context.sealed()
 
+    def freeze(self, context: DocumentFrequency) -> DocumentFrequency:
+        """Leave out n-grams of one document: those that are unknown weigh the same."""
+        return context.frequent() if self.df == "corpus" else context
+
     def stats(self, samples: CaptionSet, context: DocumentFrequency) -> Stats:
         """Return the score of each caption."""
         self._check(context)
@@ -85,17 +97,55 @@ class Cider(Metric):
 
     def _orders(self, samples: CaptionSet, context: DocumentFrequency) -> Floats:
         """Return (n, 4): ten times the mean similarity over references, per order."""
+        row = samples.reference_rows
+        lengths = tokens.table(samples.pool, self.tokenizer).lengths
+        factor = self._length_factor(lengths[samples.caption[row]], lengths[samples.reference])
+        factor = factor * self._repetition_factor(samples)
+        grams = ngrams.compiled(samples.pool, self.tokenizer, self.stem)
+        if grams is None:
+            sums = self._sums(samples, context, factor)
+        else:
+            sums = self._compiled_sums(samples, context, factor, grams)
+        return sums * (10.0 / np.maximum(samples.reference_counts, 1))[:, None]
+
+    def _compiled_sums(
+        self,
+        samples: CaptionSet,
+        context: DocumentFrequency,
+        factor: Floats,
+        grams: tuple[Grams, ...],
+    ) -> Floats:
+        kernels = gram_kernels.kernels(0)
+        out = np.zeros((len(samples), ngrams.ORDERS))
+        for n, g in enumerate(grams, 1):
+            idf = samples.pool.derived(
+                # The context stands beside its product, so that its id is not given to another.
+                WorkKey[Any]("gram idf", (self.tokenizer, self.stem, n, id(context))),
+                lambda n=n: (context, context.gram_idf(samples.pool, n)),  # type: ignore[misc]
+            )[1]
+            weights = g.counts * idf
+            norms = kernels._norms(g.bounds, weights)
+            out[:, n - 1] = kernels._similarity(
+                g.bounds,
+                g.names,
+                weights,
+                norms,
+                samples.caption,
+                samples.reference,
+                samples.offsets,
+                factor,
+                self.clipped,
+            )
+        return out
+
+    def _sums(self, samples: CaptionSet, context: DocumentFrequency, factor: Floats) -> Floats:
+        """Return (n, 4): the sum over references of cosine times length factor, per order."""
         table = ngrams.table(samples.pool, self.tokenizer, self.stem)
         row = samples.reference_rows
         out = np.zeros((len(samples), ngrams.ORDERS))
-        share = 10.0 / np.maximum(samples.reference_counts, 1)
-        length = self._length_factor(
-            table.lengths[samples.caption[row]], table.lengths[samples.reference]
-        )
         for n in range(1, ngrams.ORDERS + 1):
             counts = table.counts[n - 1]
             idf = samples.pool.derived(
-                # The context stands beside its product, so that its id is not given to another.
                 WorkKey[Any]("idf", (self.tokenizer, self.stem, n, id(context))),
                 lambda n=n: (context, context.idf(samples.pool, n)),  # type: ignore[misc]
             )[1]
@@ -105,15 +155,18 @@ class Cider(Metric):
             pairs = captions[row]
             if self.clipped:
                 pairs = pairs.minimum(references)
-            dot = np.asarray(pairs.multiply(references).sum(axis=1)).ravel()
+            dot = _row_sums(pairs.multiply(references))
             similarity = np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)
-            out[:, n - 1] = np.bincount(row, similarity * length, minlength=len(out)) * share
+            out[:, n - 1] = np.bincount(row, similarity * factor, minlength=len(out))
         return out
 
     def _length_factor(
         self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
     ) -> Floats:
         return np.ones(len(caption))
+
+    def _repetition_factor(self, samples: CaptionSet) -> Floats | float:
+        return 1.0
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the frequencies and the tokeniser's version."""
@@ -191,6 +244,53 @@ class CiderD(Cider):
         return np.exp(-(delta.astype(np.float64) ** 2) / (2 * self.sigma**2))
 
 
+@dataclass(frozen=True)
+class CiderR(Cider):
+    """CIDEr-R: CIDEr-D for references of very different length; repetition costs.
+
+    Args:
+        df: where document frequencies come from: ``corpus`` (the references of this run),
+            ``coco-val`` (built in), or a file made by ``captious df build``.
+        by: in corpus mode, what one document is: ``image`` or ``row``.
+        stem: whether words are stemmed (Porter).
+        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+        repetition: exponent of the penalty for repetition.
+        length: exponent of the penalty for the difference in length.
+    """
+
+    repetition: float = 0.8
+    length: float = 0.2
+
+    name: ClassVar[str] = "cider_r"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("cider_r", 0.0, 10.0, "tf-idf cosine, clipped, penalties of length and repetition"),
+    )
+    clipped: ClassVar[bool] = True
+
+    def _length_factor(
+        self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
+    ) -> Floats:
+        # The authors' lengths are bigram counts plus one.
+        mine, theirs = np.maximum(caption, 1), np.maximum(reference, 1)
+        delta = (mine - theirs).astype(np.float64)
+        return np.exp(-(delta**2) / theirs.astype(np.float64) ** 2) ** self.length
+
+    def _repetition_factor(self, samples: CaptionSet) -> Floats | float:
+        """Geometric mean over the caption's words of 1 / (1 + surplus or lack of the word)."""
+        table = ngrams.table(samples.pool, self.tokenizer, self.stem)
+        row = samples.reference_rows
+        mine = table.counts[0][samples.caption[row]].astype(np.float64)
+        theirs = table.counts[0][samples.reference].astype(np.float64)
+        inside = mine.sign()
+        surplus = abs(theirs.multiply(inside) - mine)  # a word that no reference has counts whole
+        absent = inside - inside.multiply(theirs.sign())
+        surplus = surplus - absent  # its first use is free
+        surplus.data = np.log1p(np.maximum(surplus.data, 0.0))
+        words = np.maximum(np.asarray(inside.sum(axis=1)).ravel(), 1.0)
+        logs = np.asarray(surplus.sum(axis=1)).ravel() / words
+        return np.exp(-logs) ** self.repetition
+
+
 def _weighted(counts: Any, idf: Floats) -> Any:
     out = counts.astype(np.float64)
     out.data *= idf[out.indices] if len(idf) else 0.0
@@ -198,7 +298,14 @@ def _weighted(counts: Any, idf: Floats) -> Any:
 
 
 def _norms(matrix: Any) -> Floats:
-    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    return np.sqrt(_row_sums(matrix.multiply(matrix)))
+
+
+def _row_sums(matrix: Any) -> Floats:
+    """Sum each row from left to right, as compiled code does: the same bits on both roads."""
+    rows = matrix.tocsr()
+    rows.sort_indices()
+    return np.asarray(rows @ np.ones(rows.shape[1])).ravel()
 
 
 def _names(words: list[str], n: int, stem: bool) -> dict[int, str]:

@@ -8,6 +8,9 @@ The function is called with one caption and what its signature asks for by name:
 Known names are ``caption`` (or any name in the first place), ``references`` (any name in the second
 place), ``image`` (its name or path) and ``objects`` (its labels). It returns a number, or None
 where there is no value. The corpus value is the mean.
+
+Where the first parameter is a plural (``captions``, ``predictions``), the function is called once
+with lists of everything and returns one value per caption.
 """
 
 from __future__ import annotations
@@ -15,17 +18,23 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.metrics.base import Column, Metric, Need, Stats
 from captious.types import CaptionSet
 
 _NAMED = {"references": Need.REFERENCES, "image": Need.IMAGE_PIXELS, "objects": Need.IMAGE_OBJECTS}
+_SYNONYMS = {"images": "image"} | dict.fromkeys(
+    ("refs", "reference", "mult_references", "targets"), "references"
+)
 
 
 @dataclass(frozen=True)
@@ -33,11 +42,11 @@ class FunctionMetric(Metric):
     """A metric around a function of one caption.
 
     Args:
-        function: called as ``function(caption, references, image=..., objects=...)`` with as many
-            of these as it takes.
+        function: called as ``function(caption, references, image, objects)`` with as many of these
+            as it takes, or once with lists of them.
     """
 
-    function: Callable[..., float | None]
+    function: Callable[..., Any]
 
     def __post_init__(self) -> None:
         name = getattr(self.function, "__name__", type(self.function).__name__)
@@ -48,57 +57,69 @@ class FunctionMetric(Metric):
             object.__setattr__(self, what, value)
 
     @property
+    def batch(self) -> int:  # type: ignore[override]
+        """Rows per call; a function of all captions is never given a part of them."""
+        return sys.maxsize if self.takes_lists else Metric.batch
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether the function is called once, with lists."""
+        first = next(iter(_parameters(self.function)), "caption")
+        return first.endswith("s") and not first.endswith(("is", "ss"))
+
+    @property
     def takes(self) -> tuple[str, ...]:
         """What is handed to the function."""
-        try:
-            parameters = list(inspect.signature(self.function).parameters.values())
-        except (TypeError, ValueError):
-            return ("caption", "references")
-        asked = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        out = []
-        for at, parameter in enumerate(asked):
-            if parameter.name in _NAMED:
-                out.append(parameter.name)
-            elif at < 2 and parameter.default is parameter.empty:
-                out.append(("caption", "references")[at])
-            elif parameter.default is parameter.empty:
+        kinds = []
+        for place, (name, required) in enumerate(_parameters(self.function).items()):
+            known = _SYNONYMS.get(name, name)
+            if known in _NAMED and place:
+                kinds.append(known)
+            elif place == 0 or (place == 1 and required):
+                kinds.append(("caption", "references")[place])
+            elif required:
                 raise UsageError(
-                    f"the function {self.function!r} asks for {parameter.name!r}; a metric is "
-                    f"given caption, references, image and objects"
+                    f"the function {self.function!r} asks for {name!r}; a metric is given "
+                    f"caption, references, image and objects"
                 )
-        if not out or out[0] != "caption":
-            raise UsageError(f"the function {self.function!r} takes no caption")
-        return tuple(out)
+        if not kinds:
+            raise UsageError(
+                f"the function {self.function!r} takes no argument; it must take a caption"
+            )
+        return tuple(kinds)
 
     def parameters(self) -> dict[str, Any]:
         """Return nothing: the function is its own description."""
         return {}
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
-        """Call the function for every caption."""
-        names = self.takes
+        """Call the function for every caption, or once for all of them."""
+        columns = [_column(kind, samples) for kind in self.takes]
+        if self.takes_lists:
+            values: Any = self.function(*columns)
+            if not isinstance(values, Sequence | np.ndarray) or len(values) != len(samples):
+                size = f"{len(values):,}" if hasattr(values, "__len__") else repr(values)
+                raise InputError(
+                    f"{self.name}() must return one number per caption: there are "
+                    f"{len(samples):,} captions, it returned {size}"
+                )
+        else:
+            values = [self.function(*row) for row in zip(*columns, strict=True)]
         rows = np.full((len(samples), 1), np.nan)
         reasons: dict[int, str] = {}
-        for i, sample in enumerate(samples):
-            given: dict[str, Any] = {
-                "caption": sample.caption,
-                "references": list(sample.references),
-                "image": sample.image,
-                "objects": None if sample.objects is None else list(sample.objects),
-            }
-            value = self.function(*(given[what] for what in names))
+        for row, value in enumerate(values):
             if value is None:
-                reasons[i] = f"{self.name} returned None"
+                reasons[row] = f"{self.name} returned None"
                 continue
             try:
-                rows[i, 0] = float(value)
+                rows[row, 0] = float(value)
             except (TypeError, ValueError) as err:
                 raise UsageError(
-                    f"{self.name} returned {type(value).__name__} for the caption "
-                    f"{sample.id!r}; a metric returns a number, or None for no value"
+                    f"{self.name}() must return one number per caption, or None for no value; it "
+                    f"returned {type(value).__name__} for the caption {str(samples.ids[row])!r}"
                 ) from err
-            if math.isnan(rows[i, 0]):
-                reasons[i] = f"{self.name} returned NaN"
+            if math.isnan(rows[row, 0]):
+                reasons[row] = f"{self.name} returned NaN"
         return Stats(rows, reasons)
 
     def context_digest(self, context: Any) -> None:
@@ -109,3 +130,50 @@ class FunctionMetric(Metric):
         """Name where the function stands."""
         home = getattr(self.function, "__module__", "?")
         return {"function": f"{home}.{getattr(self.function, '__qualname__', self.name)}"}
+
+
+def function_in_file(text: str) -> Callable[..., Any]:
+    """Return the function that ``path.py:name`` names; the file is run, as the user asks for.
+
+    Raises:
+        UsageError: there is no such file, or no such function in it.
+    """
+    where, _, name = text.rpartition(":")
+    path = Path(where)
+    if not path.is_file():
+        raise UsageError(f"there is no file {path} (from {text!r})")
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be loaded as Python")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(f"{path} has no function {name!r}")
+    return function
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, bool]:
+    """Return the names that a function takes, and whether each is required."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a built-in
+        return {"caption": True, "references": True}
+    return {
+        p.name: p.default is p.empty
+        for p in parameters
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+
+
+def _column(kind: str, samples: CaptionSet) -> list[Any]:
+    """Return what a function is given of every caption."""
+    if kind == "caption":
+        return samples.captions()
+    if kind == "references":
+        return [list(texts) for texts in samples.references()]
+    if kind == "image":
+        return samples.images.tolist()
+    if samples.objects is None:
+        return [None] * len(samples)
+    return [None if labels is None else list(labels) for labels in samples.objects]

@@ -111,18 +111,18 @@ class Lm(Metric):
         model = lm.load(self.model)
         words = tokenizers.get(model.tokenizer)(sample.caption)
         sentences = self._sentences(sample.caption, words)
-        found = np.exp(np.concatenate([model.token_scores(s) for s in sentences]))
+        probabilities = np.exp(np.concatenate([model.token_scores(s) for s in sentences]))
         score, slor, stumbles = (float(v) for v in model.fluency([sentences])[0])
         codes = [code for s in sentences for code in model.encode(s)[1:]]
         shares = (
-            np.full(len(found), np.nan)
+            np.full(len(probabilities), np.nan)
             if model.frequency is None
             else np.exp(model.frequency[codes])
         )
         named = [word for s in sentences for word in (*s, "</s>")]
         rows = [
             {"word": w, "probability": float(p), "frequency": float(f), "known": w in model.number}
-            for w, p, f in zip(named, found, shares, strict=True)
+            for w, p, f in zip(named, probabilities, shares, strict=True)
         ]
         lines = [
             f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}, stumbles {stumbles:.4f}"

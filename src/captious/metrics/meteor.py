@@ -89,14 +89,14 @@ class Meteor(Metric):
         """Add what the folder that the user named lacks."""
         from captious.text import paraphrase, synsets
 
-        found = super().missing()
+        lacking = super().missing()
         if self.tables is not None:
             for locate in (synsets.locate, paraphrase.locate)[: 1 + self.paraphrase]:
                 try:
                     locate(self.tables)
                 except errors.MissingAsset as err:
-                    found.append(err)
-        return found
+                    lacking.append(err)
+        return lacking
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return the statistics of every caption against its best reference."""
@@ -147,7 +147,7 @@ class Meteor(Metric):
         lexicon = self._lexicon(samples)
         caption = lexicon.sentence(int(samples.caption[0]))
         reference = lexicon.sentence(int(samples.reference[best[0]]))
-        found = [
+        listed = [
             {
                 "stage": STAGES[stage],
                 "caption": [other, other + other_length],
@@ -164,7 +164,7 @@ class Meteor(Metric):
             "chunks": int(rows[0, 20]),
             "caption": caption,
             "reference": reference,
-            "matches": found,
+            "matches": listed,
         }
         links = tuple(
             Link((other, other + other_length), (start, start + length), STAGES[stage])
@@ -209,18 +209,18 @@ class Meteor(Metric):
         align = aligner.engine(work)
         rows = np.full((n, aligner.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
-        kept = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
+        match_rows = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
 
         def part(start: int, end: int) -> int:
             return align.score_rows(
                 lexicon.arrays, captions[start:end], references, bounds[start : end + 1],
-                rows[start:end], best[start:end], kept,
+                rows[start:end], best[start:end], match_rows,
             )  # fmt: skip
 
         workers = min(settings.get().threads, n // _WORTH_A_THREAD)
         if workers < 2:
             count = part(0, n)
-            return rows, best, kept[:count].tolist()
+            return rows, best, match_rows[:count].tolist()
         cuts = np.linspace(0, n, 4 * workers + 1).astype(int).tolist()
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(part, cuts, cuts[1:]))

@@ -95,14 +95,14 @@ class Scan(Metric):
 
         images = list(groups.rows)
         for begin in range(0, len(images), IMAGES_AT_ONCE):
-            some = images[begin : begin + IMAGES_AT_ONCE]
-            texts = list(dict.fromkeys(captions[r] for image in some for r in groups.rows[image]))
+            batch = images[begin : begin + IMAGES_AT_ONCE]
+            texts = list(dict.fromkeys(captions[r] for image in batch for r in groups.rows[image]))
             vectors = dict(zip(texts, model.words(texts), strict=True))
-            kept = {
+            content = {
                 text: [k for k, w in enumerate(model.tokens(text)) if w not in FUNCTION_WORDS]
                 for text in texts
             }
-            for image in some:
+            for image in batch:
                 mine = groups.rows[image]
                 regions = model.regions(groups.store[image])
                 own = list(dict.fromkeys(captions[row] for row in mine))
@@ -111,7 +111,7 @@ class Scan(Metric):
                 for row in mine:
                     text = captions[row]
                     fit = (regions @ vectors[text].T).amax(0).double().numpy()
-                    fit = np.sort(fit[kept[text]] if kept[text] else fit)
+                    fit = np.sort(fit[content[text]] if content[text] else fit)
                     rows[row] = similar[own.index(text)], fit.mean(), fit[:2].mean()
 
     def signature_parts(self, context: Any) -> dict[str, str]:

@@ -34,6 +34,7 @@ from captious.text._scene_lemmas import Lemmas
 from captious.text._scene_rules import Parse, Scene, scene
 from captious.text._scene_words import COLOURS, NUMBERS, SIZES
 from captious.text.scene_graph import Concept, Matches, SceneGraph, match
+from captious.text.scene_parser import ASSETS as PARSERS
 from captious.text.scene_parser import LONGEST, SceneParser
 from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
@@ -76,8 +77,7 @@ class Spice(Metric):
     @property
     def assets(self) -> tuple[str, ...]:
         """The tables, and the parser if it is one of ours."""
-        named = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
-        mine = (named[self.model],) if self.model in named else ()
+        mine = (PARSERS[self.model],) if self.model in PARSERS else ()
         return mine + (("meteor-tables",) if self.tables is None else ())
 
     # -- scores -----------------------------------------------------------------------------
@@ -123,10 +123,10 @@ class Spice(Metric):
         references = tuple(sorted({" ".join(tokenize(r)) for r in sample.references}))
         graph_of = reader(self.model, self.tables).graphs([caption, *references])
         mine, theirs = graph_of((caption,)), graph_of(references)
-        found = match(mine, theirs)
+        matches = match(mine, theirs)
         scores = self.scores(row(mine, theirs)[None])[0]
         values = dict(zip([c.name for c in self.columns], scores, strict=True))
-        return scene_view.explanation(mine, theirs, found, values)
+        return scene_view.explanation(mine, theirs, matches, values)
 
 
 class Reader:
@@ -152,22 +152,23 @@ class Reader:
         graphs: dict[tuple[str, ...], SceneGraph] = {}
 
         def graph_of(group: tuple[str, ...]) -> SceneGraph:
-            found = graphs.get(group)
-            if found is None:
+            graph = graphs.get(group)
+            if graph is None:
                 parts = (scenes[t] for t in group)
-                found = graphs[group] = SceneGraph.of(parts, self._synsets_of)
-            return found
+                graph = graphs[group] = SceneGraph.of(parts, self.synsets_of)
+            return graph
 
         return graph_of
 
     def _read(self, parses: dict[str, Parse]) -> dict[str, Scene]:
         return {text: scene(parse, self._lemmas) for text, parse in parses.items()}
 
-    def _synsets_of(self, word: str) -> frozenset[int]:
-        found = self._synsets.get(word)
-        if found is None:
-            found = self._synsets[word] = self.tables.all_synsets(word.replace(" ", "_"))
-        return found
+    def synsets_of(self, word: str) -> frozenset[int]:
+        """Return the synsets of a word, looked up once."""
+        synsets = self._synsets.get(word)
+        if synsets is None:
+            synsets = self._synsets[word] = self.tables.all_synsets(word.replace(" ", "_"))
+        return synsets
 
 
 @lru_cache(maxsize=4)
@@ -182,24 +183,24 @@ def reader(parser: str, tables: str | None) -> Reader:
 def row(caption: SceneGraph, references: SceneGraph) -> Floats:
     """Return the statistics of one caption."""
     whole, *counts = counted(caption, references)
-    out = np.zeros(1 + 2 * len(_PARTS))
-    out[0] = _f(*whole)
+    statistics = np.zeros(1 + 2 * len(_PARTS))
+    statistics[0] = _f(*whole)
     for k, (matched, mine, theirs) in enumerate(counts):
         if theirs:
-            out[1 + 2 * k] = _f(matched, mine, theirs)
-            out[2 + 2 * k] = 1.0
-    return out
+            statistics[1 + 2 * k] = _f(matched, mine, theirs)
+            statistics[2 + 2 * k] = 1.0
+    return statistics
 
 
 def counted(caption: SceneGraph, references: SceneGraph) -> list[tuple[int, int, int]]:
     """Return tuples that match, of the caption and of the references: in all, and by part."""
-    found = match(caption, references)
+    matches = match(caption, references)
     return [
-        (found.count, len(caption), len(references)),
-        (sum(map(bool, found.objects)), len(caption.objects), len(references.objects)),
-        (len(found.relations), _size(caption.relations), _size(references.relations)),
-        (len(found.attributes), _listed(caption.attributes), _listed(references.attributes)),
-        *(_named(caption, references, found, words) for words in (COLOURS, NUMBERS, SIZES)),
+        (matches.count, len(caption), len(references)),
+        (sum(map(bool, matches.objects)), len(caption.objects), len(references.objects)),
+        (len(matches.relations), _size(caption.relations), _size(references.relations)),
+        (len(matches.attributes), _listed(caption.attributes), _listed(references.attributes)),
+        *(_named(caption, references, matches, words) for words in (COLOURS, NUMBERS, SIZES)),
     ]
 
 
@@ -216,7 +217,7 @@ def _listed(attributes: list[list[Concept]]) -> int:
 
 
 def _named(
-    caption: SceneGraph, references: SceneGraph, found: Matches, words: frozenset[str]
+    caption: SceneGraph, references: SceneGraph, matches: Matches, words: frozenset[str]
 ) -> tuple[int, int, int]:
     """Count the attributes that name one word of a list.
 
@@ -234,7 +235,7 @@ def _named(
     theirs = listed(references)
     mine = listed(caption)
     matched = sum(
-        any(at in found.objects[mine_at] and concept.alike(other) for at, other in theirs)
+        any(at in matches.objects[mine_at] and concept.alike(other) for at, other in theirs)
         for mine_at, concept in mine
     )
     return matched, len(mine), len(theirs)

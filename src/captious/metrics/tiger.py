@@ -12,7 +12,7 @@ model (SCAN) gives, for every region ``i`` of the image, how well a caption cove
     WDS   = sigmoid(-tau * (KL(softmax r || softmax c) + ln |r| / |c|))
     TIGEr = (RRS + WDS) / 2
 
-A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75; one is never reached.
+A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75. No caption reaches 1.
 
 Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
 zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes the
@@ -69,6 +69,9 @@ class Tiger(Metric):
         vocabulary: vocabulary json of an original SCAN checkpoint.
         tau: steepness of WDS.
         smooth: lambda, sharpness of a region's attention to words; None = the model's own (9).
+        norm: weight of the length term of WDS; 1 = the paper. The divergence varies a ninetieth as
+            much as the length term does with our model, so that WDS is a length alone; 0.1 lets
+            both speak (with ``tau=12``; ours, not the paper's).
         clip: whether negative grounding weights count as zero (ours, not the paper's).
     """
 
@@ -78,6 +81,7 @@ class Tiger(Metric):
     tau: float = 1.5
     clip: bool = False
     smooth: float | None = None
+    norm: float = 1.0
 
     name: ClassVar[str] = "tiger"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
@@ -96,6 +100,8 @@ class Tiger(Metric):
             raise UsageError(f"tiger: profile is 'paper' or 'release', not {self.profile!r}")
         if self.smooth is not None and not self.smooth > 0:
             raise UsageError(f"tiger: smooth (lambda) must be above 0, not {self.smooth:g}")
+        if not self.norm >= 0:
+            raise UsageError(f"tiger: norm must be 0 or more, not {self.norm:g}")
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -118,15 +124,15 @@ class Tiger(Metric):
         captions, references = samples.captions(), samples.references()
         images = list(by_image)
         for begin in range(0, len(images), IMAGES_AT_ONCE):
-            some = images[begin : begin + IMAGES_AT_ONCE]
+            batch = images[begin : begin + IMAGES_AT_ONCE]
             texts = dict.fromkeys(
                 text
-                for image in some
+                for image in batch
                 for row in by_image[image]
                 for text in (captions[row], *references[row])
             )
             words = dict(zip(texts, model.words(list(texts)), strict=True))
-            for image in some:
+            for image in batch:
                 mine = by_image[image]
                 rows[mine] = self._image(
                     model,
@@ -165,10 +171,13 @@ class Tiger(Metric):
     def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
         """Return the signature; lambda stands in it once, as the value that was used.
 
+        The weight of the length term stands in it where it is not the paper's.
+
         Models that were trained on the values of this metric know it by this text.
         """
         parts = super().signature(refs, context, evidence).split("|")
-        return "|".join(part for part in parts if not part.startswith("smooth:"))
+        unsaid = ("smooth:", "norm:") if self.is_default("norm") else ("smooth:",)
+        return "|".join(part for part in parts if not part.startswith(unsaid))
 
     def compare(self, reference: Floats, candidate: Floats) -> Floats:
         """TIGEr, RRS, WDS of grounding vectors ``[m, n]``."""
@@ -176,7 +185,7 @@ class Tiger(Metric):
             reference, candidate = np.maximum(reference, 0), np.maximum(candidate, 0)
         rrs = region_rank_similarity(reference, candidate, scaled=self.profile == "release")
         divergence, length = weight_distribution_parts(reference, candidate)
-        wds = sigmoid(-self.tau * (divergence + length))
+        wds = sigmoid(-self.tau * (divergence + self.norm * length))
         return np.column_stack([(rrs + wds) / 2, rrs, wds])
 
     def _image(
@@ -190,17 +199,17 @@ class Tiger(Metric):
         """Columns of all captions of one image."""
         from captious.models.grounding import grounding_vectors, stack
 
-        texts = list(dict.fromkeys([*captions, *(r for some in references for r in some)]))
+        texts = list(dict.fromkeys([*captions, *(r for refs in references for r in refs)]))
         place = {text: number for number, text in enumerate(texts)}
         block, lengths = stack([words[text] for text in texts])
         vectors = model.regions(regions)
         hard = self.profile == "paper"
-        found = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
-        ground = found.numpy().astype(np.float64)
+        grounded = grounding_vectors(model, vectors, block, lengths, hard, self.smooth)
+        ground = grounded.numpy().astype(np.float64)
         similar = model.similarity(vectors, block, lengths).numpy().astype(np.float64)
         candidate = ground[[place[text] for text in captions]]
         reference = np.stack(
-            [ground[[place[text] for text in some]].mean(axis=0) for some in references]
+            [ground[[place[text] for text in refs]].mean(axis=0) for refs in references]
         )
         own = similar[[place[text] for text in captions]]
         return np.column_stack([self.compare(reference, candidate), own])

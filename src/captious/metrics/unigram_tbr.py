@@ -65,20 +65,20 @@ class UnigramTbr(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """List the words found and missed."""
-        one = CaptionSet.of([sample])
-        words = self._words(one.pool)
-        combined = frozenset().union(*(words[int(r)] for r in one.reference))
-        caption = words[int(one.caption[0])]
-        found, missed = sorted(combined & caption), sorted(combined - caption)
-        score = len(found) / len(combined) if combined else 0.0
+        samples = CaptionSet.of([sample])
+        words = self._words(samples.pool)
+        combined = frozenset().union(*(words[int(r)] for r in samples.reference))
+        caption = words[int(samples.caption[0])]
+        matched, missed = sorted(combined & caption), sorted(combined - caption)
+        score = len(matched) / len(combined) if combined else 0.0
         return Explanation(
-            f"unigram_tbr {score:.4f}\n  found: {' '.join(found) or '-'}\n"
+            f"unigram_tbr {score:.4f}\n  found: {' '.join(matched) or '-'}\n"
             f"  missed: {' '.join(missed) or '-'}",
-            {"score": score, "found": found, "missed": missed},
+            {"score": score, "found": matched, "missed": missed},
             (
                 WordMarks(
                     "words of the combined reference",
-                    tuple(WordMark(w, "confirmed") for w in found)
+                    tuple(WordMark(w, "confirmed") for w in matched)
                     + tuple(WordMark(w, "missing") for w in missed),
                 ),
             ),

@@ -110,17 +110,17 @@ class Vilbertscore(Metric):
 
     def missing(self) -> list[CaptiousError]:
         """Name absent packages, and weights that are not there."""
-        found = Metric.missing(self)
+        errors = Metric.missing(self)
         if any(find_spec(module) is None for module in self.modules):
-            return found
+            return errors
         from captious.models import image_text
 
         try:
             place = image_text.locate(self.model)
             image_text.locate_text_stream(place)
         except MissingAsset as err:
-            return list({str(one): one for one in (*found, err)}.values())
-        return found
+            return list({str(error): error for error in (*errors, err)}.values())
+        return errors
 
     def prepare(self, samples: CaptionSet) -> None:
         """Find everything that is wrong with model and images before any work is done."""
@@ -145,8 +145,8 @@ class Vilbertscore(Metric):
         cut = np.zeros(len(samples), bool)
         order = [row for row in np.lexsort((np.arange(len(samples)), _ranks(samples.images)))
                  if int(row) not in reasons]  # fmt: skip
-        for some in _blocks(samples, order):
-            rows[some], cut[some] = self._block(samples.take(some), encoder, layer)
+        for block in _blocks(samples, order):
+            rows[block], cut[block] = self._block(samples.take(block), encoder, layer)
         many = int(np.count_nonzero(cut))
         notes = {f"captions or references cut to {self.length} pieces": many} if many else {}
         return Stats(rows, reasons, notes)
@@ -242,15 +242,15 @@ class Vilbertscore(Metric):
         first = 2 if encoder.task else 1
         release = self.profile == "release"
         parts = []
-        for text, found in zip(texts, states, strict=True):
-            scored = found[first - release : first + text.words]
+        for text, text_states in zip(texts, states, strict=True):
+            scored = text_states[first - release : first + text.words]
             if release:
                 padded = text.words < self.length - 2
                 filler = torch.zeros_like(scored[:1]) if padded else scored[:1]
                 scored = torch.cat([scored, filler])
             parts.append(scored)
         offsets = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(one) for one in parts], out=offsets[1:])
+        np.cumsum([len(vectors) for vectors in parts], out=offsets[1:])
         return Encoded(
             torch.cat(parts),
             np.zeros(int(offsets[-1]), np.int32),
@@ -327,7 +327,7 @@ class Vilbertscore(Metric):
         if store.dim != encoder.feature_size:
             wants = f" ({encoder.features})" if encoder.features else ""
             raise InputError(
-                f"{encoder.name!r} wants region features of length {encoder.feature_size}{wants}; "
+                f"{encoder.name!r} needs region features of length {encoder.feature_size}{wants}; "
                 f"these are of length {store.dim} ({store.source})"
             )
 

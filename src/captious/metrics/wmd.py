@@ -80,25 +80,25 @@ class Wmd(Metric):
 
         rows = np.full((len(samples), 3), np.nan)
         counts = samples.reference_counts
-        some = counts > 0
-        if some.any():
-            starts = samples.offsets[:-1][some]
-            rows[some, 0] = np.maximum.reduceat(similarity, starts)
-            rows[some, 1] = np.minimum.reduceat(similarity, starts)
-            rows[some, 2] = np.add.reduceat(similarity, starts) / counts[some]
+        referenced = counts > 0
+        if referenced.any():
+            starts = samples.offsets[:-1][referenced]
+            rows[referenced, 0] = np.maximum.reduceat(similarity, starts)
+            rows[referenced, 1] = np.minimum.reduceat(similarity, starts)
+            rows[referenced, 2] = np.add.reduceat(similarity, starts) / counts[referenced]
         return Stats(
             rows,
-            {int(r): "no references" for r in np.flatnonzero(~some)},
+            {int(r): "no references" for r in np.flatnonzero(~referenced)},
             _notes(words, samples),
         )
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the flow of words between the caption and its closest reference."""
         table = open_vectors(self.vectors)
-        one = CaptionSet.of([sample])
-        words = bags.of_pool(one.pool, table, self.stop_words, self.tokenizer)
-        caption = np.repeat(one.caption, len(one.reference)).astype(np.int64)
-        reference = one.reference.astype(np.int64)
+        samples = CaptionSet.of([sample])
+        words = bags.of_pool(samples.pool, table, self.stop_words, self.tokenizer)
+        caption = np.repeat(samples.caption, len(samples.reference)).astype(np.int64)
+        reference = samples.reference.astype(np.int64)
         space = transport.Space(table, words.rows, self.unit)
         cost = space.cost(self.power)
         distance = transport.distances(words, caption, words, reference, cost)
@@ -106,7 +106,9 @@ class Wmd(Metric):
             reason = "there is no reference" if not len(distance) else "a side has no known word"
             return Explanation(f"No words to compare: {reason}.", {"flows": []})
         best = int(distance.argmin())
-        flow = Plan.between(words, int(one.caption[0]), words, int(reference[best]), cost, table)
+        flow = Plan.between(
+            words, int(samples.caption[0]), words, int(reference[best]), cost, table
+        )
         closest = sample.references[best]
         text = (
             f"Closest of {len(distance)} references: {closest!r}; distance {distance[best]:.4f}, "
@@ -132,9 +134,9 @@ def _notes(words: bags.Bags, samples: CaptionSet) -> dict[str, int]:
     lost = int((words.dropped[caption] > 0).sum())
     none = int((words.sizes[caption] == 0).sum())
     blank = np.unique(samples.reference_rows[words.sizes[samples.reference] == 0])
-    found = {
+    notes = {
         "captions with a word that has no vector": lost,
         "captions without any content word (score 0)": none,
         "rows with a reference without content words": len(blank),
     }
-    return {remark: count for remark, count in found.items() if count}
+    return {remark: count for remark, count in notes.items() if count}

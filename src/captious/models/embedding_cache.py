@@ -12,10 +12,12 @@ first.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 Entry = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
 MEMORY_GB = 1.0
+log = logging.getLogger("captious")
 _BATCH = 500  # SQLite binds at most 999 values in old builds
 
 
@@ -77,10 +80,10 @@ class Kept:
 
     def get(self, key: tuple[int, str]) -> torch.Tensor | None:
         """Return the vectors of a layer and text that are there."""
-        found = self._entries.get(key)
-        if found is not None:
+        vectors = self._entries.get(key)
+        if vectors is not None:
             self._refused = 0
-        return found
+        return vectors
 
     def put(self, key: tuple[int, str], vectors: torch.Tensor) -> None:
         """Copy vectors in if there is room."""
@@ -104,6 +107,9 @@ class Kept:
 class EmbeddingCache:
     """Piece ids and vectors of sentences by key.
 
+    A file that is damaged or cannot be written is no longer used, with a warning: it holds nothing
+    that cannot be computed again.
+
     Args:
         path: the file; made when it is absent.
         max_bytes: the vectors kept never exceed this (the file is a little larger).
@@ -112,14 +118,16 @@ class EmbeddingCache:
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path, self.max_bytes = Path(path), max_bytes
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        self._base.execute("PRAGMA journal_mode=WAL")
-        self._base.execute("PRAGMA synchronous=OFF")  # losing a cache in a power cut costs nothing
-        self._base.execute(
-            "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, pieces BLOB NOT NULL,"
-            " vectors BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL) WITHOUT ROWID"
-        )
-        self._base.execute("CREATE INDEX IF NOT EXISTS by_age ON entry (used, size)")
+        self._usable = True
+        with self._guarded():
+            self._base = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            self._base.execute("PRAGMA journal_mode=WAL")
+            self._base.execute("PRAGMA synchronous=OFF")  # a cache lost in a power cut is no loss
+            self._base.execute(
+                "CREATE TABLE IF NOT EXISTS entry (key BLOB PRIMARY KEY, pieces BLOB NOT NULL,"
+                " vectors BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL) WITHOUT ROWID"
+            )
+            self._base.execute("CREATE INDEX IF NOT EXISTS by_age ON entry (used, size)")
 
     @staticmethod
     def key(encoder: str, layer: int, text: str) -> bytes:
@@ -129,20 +137,21 @@ class EmbeddingCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """Return the entries that are there."""
-        found: dict[bytes, Entry] = {}
-        for start in range(0, len(keys), _BATCH):
-            part = keys[start : start + _BATCH]
-            marks = ",".join("?" * len(part))
-            rows = self._base.execute(
-                f"SELECT key, pieces, vectors FROM entry WHERE key IN ({marks})", part
-            ).fetchall()
-            for key, pieces, vectors in rows:
-                ids = np.frombuffer(pieces, np.int32)
-                found[key] = ids, np.frombuffer(vectors, np.float32).reshape(len(ids), -1)
-        if found:
-            now = time.time()
-            self._change("UPDATE entry SET used = ? WHERE key = ?", [(now, k) for k in found])
-        return found
+        entries: dict[bytes, Entry] = {}
+        with self._guarded():
+            for start in range(0, len(keys) if self._usable else 0, _BATCH):
+                part = keys[start : start + _BATCH]
+                marks = ",".join("?" * len(part))
+                rows = self._base.execute(
+                    f"SELECT key, pieces, vectors FROM entry WHERE key IN ({marks})", part
+                ).fetchall()
+                for key, pieces, vectors in rows:
+                    ids = np.frombuffer(pieces, np.int32)
+                    entries[key] = ids, np.frombuffer(vectors, np.float32).reshape(len(ids), -1)
+            if entries:
+                now = time.time()
+                self._change("UPDATE entry SET used = ? WHERE key = ?", [(now, k) for k in entries])
+        return entries
 
     def put(self, entries: Iterable[tuple[bytes, Entry]]) -> None:
         """Add entries and let the oldest go when the limit is passed."""
@@ -151,8 +160,10 @@ class EmbeddingCache:
             (k, i.astype(np.int32).tobytes(), v.astype(np.float32).tobytes(), v.size * 4, now)
             for k, (i, v) in entries
         ]
-        self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", rows)
-        self._trim()
+        with self._guarded():
+            if self._usable:
+                self._change("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", rows)
+                self._trim()
 
     def size(self) -> int:
         """Return the bytes of all vectors kept."""
@@ -160,7 +171,17 @@ class EmbeddingCache:
 
     def close(self) -> None:
         """Close the file."""
-        self._base.close()
+        if hasattr(self, "_base"):
+            self._base.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Give the file up, with a warning, where it cannot be read or written."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
+            self._usable = False
+            log.warning("%s is not used: %s. Delete it, and it is made anew.", self.path, error)
 
     def _trim(self) -> None:
         surplus = self.size() - self.max_bytes

@@ -317,7 +317,7 @@ def check_dimensions(model: FitModel, store: Regions) -> None:
     """Features of another kind than the model was trained on would give nonsense."""
     if store.dim != model.config.img_dim:
         raise InputError(
-            f"fit: the model {model.name!r} wants region features of length "
+            f"fit: the model {model.name!r} needs region features of length "
             f"{model.config.img_dim} ({model.features}); these are of length {store.dim} "
             f"({store.source})"
         )

@@ -93,16 +93,16 @@ class ScanGrounding:
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         """Word vectors of each text; a text's vectors do not depend on its neighbours."""
         ids = [self.vocabulary.encode(self.tokens(text)[1:-1]) for text in texts]
-        found: list[Tensor] = [torch.empty(0)] * len(ids)
+        word_vectors: list[Tensor] = [torch.empty(0)] * len(ids)
         order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         with torch.inference_mode():
             for begin in range(0, len(order), _TEXTS_AT_ONCE):
                 rows = order[begin : begin + _TEXTS_AT_ONCE]
                 padded, lengths = scan.pad([ids[row] for row in rows])
                 vectors = self.model.text(padded.to(self.device), lengths).cpu()
-                for row, one, length in zip(rows, vectors, lengths.tolist(), strict=True):
-                    found[row] = one[:length].clone()
-        return found
+                for row, padded_row, length in zip(rows, vectors, lengths.tolist(), strict=True):
+                    word_vectors[row] = padded_row[:length].clone()
+        return word_vectors
 
     def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """SCAN's score, in the direction the model was trained in."""
@@ -148,13 +148,13 @@ class ClipGrounding:
 
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         """Projected states of every piece."""
-        found = []
+        word_vectors = []
         with torch.inference_mode():
             for text in texts:
                 batch = self.tokeniser(text, truncation=True, return_tensors="pt")
                 states = self.model.text_model(**batch).last_hidden_state[0]
-                found.append(scan.unit(self.model.text_projection(states)))
-        return found
+                word_vectors.append(scan.unit(self.model.text_projection(states)))
+        return word_vectors
 
     def similarity(self, regions: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """Cosine of the whole photograph (region 0) with the caption's last state."""
@@ -199,10 +199,10 @@ def attention(
 
 def stack(words: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Word vectors of several captions in one padded block."""
-    lengths = torch.tensor([len(one) for one in words])
+    lengths = torch.tensor([len(vectors) for vectors in words])
     block = words[0].new_zeros(len(words), int(lengths.max()), words[0].shape[1])
-    for row, one in enumerate(words):
-        block[row, : len(one)] = one
+    for row, vectors in enumerate(words):
+        block[row, : len(vectors)] = vectors
     return block, lengths
 
 
@@ -230,6 +230,6 @@ def check_dimensions(model: GroundingModel, store: Regions) -> None:
     if store.dim != model.img_dim:
         wants = f" ({model.features})" if model.features else ""
         raise InputError(
-            f"the grounding model {model.name!r} wants region features of length "
+            f"the grounding model {model.name!r} needs region features of length "
             f"{model.img_dim}{wants}; these are of length {store.dim} ({store.source})"
         )

@@ -1,4 +1,4 @@
-"""Models that read a text in front of an image: what they have in common.
+"""Models that read a text together with an image: what they have in common.
 
 Such a model answers one question: the states of a text's pieces, given an image. The image is
 either a set of region features or the photograph itself. :func:`load` opens a ViLBERT (see
@@ -136,15 +136,15 @@ class WordPieces:
         A longer text loses its last words; ``keep_end`` false takes the mark at the end before
         them, as the released program does.
         """
-        out = []
-        for found in self._tokenizer.encode_batch([t.strip() for t in texts]):
-            ids = found.ids
+        tokenized = []
+        for encoding in self._tokenizer.encode_batch([t.strip() for t in texts]):
+            ids = encoding.ids
             words, cut = len(ids) - 2, len(ids) > length
             if cut:
                 words = length - 2
                 ids = [*ids[: length - 1], ids[-1]] if keep_end else ids[:length]
-            out.append(Text(tuple(ids), words, cut))
-        return out
+            tokenized.append(Text(tuple(ids), words, cut))
+        return tokenized
 
     def masking(self) -> tuple[int, tuple[int, ...]]:
         """Numbers of the mask, and of all pieces that are no words."""
@@ -197,7 +197,7 @@ def region_problems(
             number = int(np.flatnonzero(flat)[0])
             yield (
                 f"image {image!r}: box {number} {regions.boxes[number].tolist()} covers nothing "
-                "(x1 y1 x2 y2 in pixels are wanted)"
+                "(expected x1 y1 x2 y2 in pixels)"
             )
 
 
@@ -227,21 +227,21 @@ def pad_regions(pictures: Sequence[Regions], device: str) -> tuple[Tensor, Tenso
     features = np.zeros((len(pictures), most, pictures[0].features.shape[1]), np.float32)
     boxes = np.zeros((len(pictures), most, 5), np.float32)
     real = np.zeros((len(pictures), most), bool)
-    for row, one in enumerate(pictures):
-        features[row, : len(one)] = one.features
-        boxes[row, : len(one)] = one.boxes
-        real[row, : len(one)] = True
+    for row, regions in enumerate(pictures):
+        features[row, : len(regions)] = regions.features
+        boxes[row, : len(regions)] = regions.boxes
+        real[row, : len(regions)] = True
     return tuple(torch.from_numpy(x).to(device) for x in (features, boxes, real))  # type: ignore[return-value]
 
 
 def pad_ids(texts: Sequence[Text], device: str) -> tuple[Tensor, Tensor]:
     """Piece numbers and which are real, filled up to the longest text."""
-    longest = max(len(one.ids) for one in texts)
+    longest = max(len(text.ids) for text in texts)
     ids = np.zeros((len(texts), longest), np.int64)
     real = np.zeros((len(texts), longest), bool)
-    for row, one in enumerate(texts):
-        ids[row, : len(one.ids)] = one.ids
-        real[row, : len(one.ids)] = True
+    for row, text in enumerate(texts):
+        ids[row, : len(text.ids)] = text.ids
+        real[row, : len(text.ids)] = True
     return torch.from_numpy(ids).to(device), torch.from_numpy(real).to(device)
 
 
@@ -252,8 +252,8 @@ def picture_groups(images: Sequence[Any], which: Sequence[int]) -> Iterator[tupl
         owned.setdefault(image, []).append(number)
     order = sorted(owned, key=lambda image: len(images[image]))
     for begin in range(0, len(order), PICTURES_AT_ONCE):
-        some = order[begin : begin + PICTURES_AT_ONCE]
-        yield some, [(place, n) for place, image in enumerate(some) for n in owned[image]]
+        group = order[begin : begin + PICTURES_AT_ONCE]
+        yield group, [(place, n) for place, image in enumerate(group) for n in owned[image]]
 
 
 def length_batches(
@@ -324,12 +324,12 @@ def _facts(path: Path) -> dict[str, Any]:
     if not path.is_dir() or not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_text("utf-8"))
+        config = json.loads(file.read_text("utf-8"))
     except ValueError as err:
         raise InputError(f"{file}: not a configuration ({err})") from err
-    if not isinstance(found, dict):
-        raise InputError(f"{file}: not a configuration (a {type(found).__name__})")
-    return found
+    if not isinstance(config, dict):
+        raise InputError(f"{file}: not a configuration (a {type(config).__name__})")
+    return config
 
 
 def load(weights: str, config: str | None = None, dtype: str = "float32") -> ImageTextEncoder:

@@ -80,11 +80,11 @@ class _Encoder(ImageTextEncoder):
         self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Any], layer: int
     ) -> list[Tensor]:
         """Unit vectors of all positions of each text in front of its image."""
-        out: list[Tensor] = [torch.empty(0)] * len(texts)
-        lengths = [len(one.ids) for one in texts]
+        vectors: list[Tensor] = [torch.empty(0)] * len(texts)
+        lengths = [len(text.ids) for text in texts]
         with torch.inference_mode():
-            for some, pairs in image_text.picture_groups(images, which):
-                seen = self._images([images[i] for i in some])
+            for group, pairs in image_text.picture_groups(images, which):
+                seen = self._images([images[i] for i in group])
                 numbers = [n for _, n in pairs]
                 extra = seen[-1].shape[1]
                 for batch in image_text.length_batches(numbers, lengths, extra, self.device):
@@ -94,11 +94,11 @@ class _Encoder(ImageTextEncoder):
                     states: dict[int, Tensor] = {}
                     with Tap(self.blocks, [layer], states):
                         self.model(**self._inputs(ids, real, [x[owner] for x in seen]))
-                    found = self._finished(states[layer][:, : ids.shape[1]], layer)
-                    unit = normalize(found.float(), dim=-1).cpu()
+                    finished = self._finished(states[layer][:, : ids.shape[1]], layer)
+                    unit = normalize(finished.float(), dim=-1).cpu()
                     for row, at in enumerate(batch):
-                        out[numbers[at]] = unit[row, : lengths[numbers[at]]].clone()
-        return out
+                        vectors[numbers[at]] = unit[row, : lengths[numbers[at]]].clone()
+        return vectors
 
     def look(self, text: Text, image: Any, layer: int) -> Tensor | None:
         """Attention of the layer, mean over its heads, as shares of what falls on regions."""
@@ -210,7 +210,7 @@ class Vilt(_Encoder):
 
     def _images(self, images: Sequence[Any]) -> list[Tensor]:
         """Patch embeddings, which depend on the image only, filled up to the largest image."""
-        found = []
+        embedded = []
         for pixels in images:
             pixels = pixels[None].to(self.device, getattr(torch, self.dtype))
             mask = torch.ones_like(pixels[:, 0], dtype=torch.long)
@@ -218,11 +218,11 @@ class Vilt(_Encoder):
                 patches, real, _ = self.model.embeddings.visual_embed(  # or at a limit, which does
                     pixels, mask, max_image_length=self.config.max_image_length
                 )
-            found.append((patches[0], real[0]))
+            embedded.append((patches[0], real[0]))
         pad = torch.nn.utils.rnn.pad_sequence
         return [
-            pad([patches for patches, _ in found], batch_first=True),
-            pad([real for _, real in found], batch_first=True),
+            pad([patches for patches, _ in embedded], batch_first=True),
+            pad([real for _, real in embedded], batch_first=True),
         ]
 
     def _inputs(self, ids: Tensor, real: Tensor, image: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -241,7 +241,9 @@ class Vilt(_Encoder):
         return None  # patches come in a drawn order: no place on the picture is known
 
 
-ENCODERS: dict[str, type[_Encoder]] = {one.kind: one for one in (Lxmert, VisualBert, Vilt)}
+ENCODERS: dict[str, type[_Encoder]] = {
+    encoder.kind: encoder for encoder in (Lxmert, VisualBert, Vilt)
+}
 
 
 @contextmanager

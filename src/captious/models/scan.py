@@ -388,7 +388,7 @@ def _original(data: Any, path: Path) -> Scan:
     from captious.models.checkpoints import options_of
 
     if not isinstance(data, dict) or not {"model", "opt"} <= set(data):
-        raise InputError(f"{path}: not a SCAN checkpoint (wants the keys 'model' and 'opt')")
+        raise InputError(f"{path}: not a SCAN checkpoint (expected the keys 'model' and 'opt')")
     image, text = data["model"]
     config = ScanConfig.of(options_of(data["opt"]))
     config = replace(

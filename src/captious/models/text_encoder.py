@@ -68,12 +68,20 @@ class Encoded:
     @cached_property
     def marks(self) -> npt.NDArray[np.bool_]:
         """Which pieces are the model's own marks."""
-        out = np.zeros(len(self.pieces), bool)
+        is_mark = np.zeros(len(self.pieces), bool)
         for k in range(self.prefix):
-            out[self.offsets[:-1] + k] = True
+            is_mark[self.offsets[:-1] + k] = True
         for k in range(1, self.suffix + 1):
-            out[self.offsets[1:] - k] = True
-        return out
+            is_mark[self.offsets[1:] - k] = True
+        return is_mark
+
+
+def weights_sha(folder: Path) -> str:
+    """Return the first eight digits of the sha256 of a model folder's weights."""
+    for file in _WEIGHTS:
+        if (folder / file).exists():
+            return assets.digest(folder / file)[:8]
+    return "unknown"
 
 
 def _plausible(config: Any, path: Path) -> None:
@@ -158,10 +166,7 @@ class TextEncoder:
     @cached_property
     def weights_sha(self) -> str:
         """First eight digits of the sha256 of the weights."""
-        for file in _WEIGHTS:
-            if (self.path / file).exists():
-                return assets.digest(self.path / file)[:8]
-        return "unknown"
+        return weights_sha(self.path)
 
     @cached_property
     def identity(self) -> str:
@@ -172,10 +177,10 @@ class TextEncoder:
     def vocabulary(self) -> list[str]:
         """The pieces by number."""
         pieces = self._tokenizer.get_vocab()
-        out = [""] * (max(pieces.values()) + 1)
+        by_number = [""] * (max(pieces.values()) + 1)
         for piece, number in pieces.items():
-            out[number] = piece
-        return out
+            by_number[number] = piece
+        return by_number
 
     @cached_property
     def vocabulary_sha(self) -> str:
@@ -211,17 +216,17 @@ class TextEncoder:
         if not texts:
             return [], np.zeros(0, bool)
         stripped = [t.strip() for t in texts]
-        found = self._tokenizer(
+        numbers = self._tokenizer(
             stripped, padding=False, truncation=False, verbose=False, return_attention_mask=False
         )["input_ids"]
         cut = np.zeros(len(texts), bool)
-        for i, ids in enumerate(found):
+        for i, ids in enumerate(numbers):
             if not stripped[i]:
-                found[i] = list(self._bare)
+                numbers[i] = list(self._bare)
             elif len(ids) > self.limit:
                 cut[i] = True
-                found[i] = ids[: self.limit - self.suffix] + ids[len(ids) - self.suffix :]
-        return found, cut
+                numbers[i] = ids[: self.limit - self.suffix] + ids[len(ids) - self.suffix :]
+        return numbers, cut
 
     def expect(self, layer: int) -> None:
         """Announce a layer, so that one pass of the model serves all metrics of a run."""
@@ -248,13 +253,13 @@ class TextEncoder:
         vectors = torch.empty(int(offsets[-1]), self.width)
         missing = []
         for i, text in enumerate(unique):
-            found = self._store.get((layer, text))
-            if found is None:
+            text_vectors = self._store.get((layer, text))
+            if text_vectors is None:
                 missing.append(i)
             else:
-                vectors[offsets[i] : offsets[i + 1]] = found
-        for i, found in self._fetch(unique, pieces, missing, layer):
-            vectors[offsets[i] : offsets[i + 1]] = found
+                vectors[offsets[i] : offsets[i + 1]] = text_vectors
+        for i, text_vectors in self._fetch(unique, pieces, missing, layer):
+            vectors[offsets[i] : offsets[i + 1]] = text_vectors
         whole = Encoded(
             vectors,
             np.fromiter((p for ids in pieces for p in ids), np.int32, int(offsets[-1])),
@@ -279,10 +284,10 @@ class TextEncoder:
             keys = {i: disk.key(self.identity, layer, texts[i]) for i in missing}
             for start in range(0, len(missing), _DISK_TEXTS):
                 part = missing[start : start + _DISK_TEXTS]
-                found = disk.get([keys[i] for i in part])
+                entries = disk.get([keys[i] for i in part])
                 for i in part:
-                    if keys[i] in found:
-                        vectors = torch.from_numpy(found.pop(keys[i])[1].copy())
+                    if keys[i] in entries:
+                        vectors = torch.from_numpy(entries.pop(keys[i])[1].copy())
                         self._store.put((layer, texts[i]), vectors)
                         del keys[i]
                         yield i, vectors
@@ -309,10 +314,12 @@ class TextEncoder:
         budget = _BATCH_TOKENS.get(self.device.split(":")[0], _GPU_BATCH_TOKENS)
         layers = sorted(self._wanted)
         with Progress(f"encoding with {self.name}", len(chosen), "texts") as bar:
-            for batch in _batches(order, [len(p) for p in pieces], budget):
-                some = [pieces[i] for i in batch]
-                for layer, states in self._forward(some, layers).items():
-                    for i, own in zip(batch, states.split([len(p) for p in some]), strict=True):
+            for batch in batches(order, [len(p) for p in pieces], budget):
+                sentences = [pieces[i] for i in batch]
+                for layer, states in self._forward(sentences, layers).items():
+                    for i, own in zip(
+                        batch, states.split([len(p) for p in sentences]), strict=True
+                    ):
                         yield i, layer, own
                 bar.advance(len(batch))
 
@@ -336,14 +343,14 @@ class TextEncoder:
         ids = torch.nn.utils.rnn.pad_sequence(rows, True, self._pad).to(self.device)
         lengths = torch.tensor([len(s) for s in sentences])
         real = (torch.arange(ids.shape[1]) < lengths[:, None]).to(self.device)
-        given = {"input_ids": ids, "attention_mask": real.long()}
+        inputs = {"input_ids": ids, "attention_mask": real.long()}
         states: dict[int, torch.Tensor] = {}
         if self._blocks is None:
-            out = self._model(**given, output_hidden_states=True)
-            states = {k: out.hidden_states[k] for k in layers}
+            output = self._model(**inputs, output_hidden_states=True)
+            states = {k: output.hidden_states[k] for k in layers}
         else:
             with Tap(self._blocks, layers, states):
-                self._model(**given)
+                self._model(**inputs)
         return {k: v[real] for k, v in states.items()}
 
     @property
@@ -470,8 +477,8 @@ def _blocks(model: Any, count: int) -> Any:
     """Return the list of the model's layers, or None where it has no plain list."""
     from torch.nn import ModuleList
 
-    found = [m for m in model.modules() if isinstance(m, ModuleList) and len(m) == count]
-    return found[0] if len(found) == 1 and count > 0 else None
+    lists = [m for m in model.modules() if isinstance(m, ModuleList) and len(m) == count]
+    return lists[0] if len(lists) == 1 and count > 0 else None
 
 
 def _offsets(lengths: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -492,7 +499,7 @@ def _repeated(whole: Encoded, place: npt.NDArray[np.int64]) -> Encoded:
     )
 
 
-def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
+def batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
     """Cut a list sorted by length into batches of at most ``budget`` padded pieces."""
     batch: list[int] = []
     for i in order:

@@ -42,7 +42,7 @@ class ImageStart(NamedTuple):
 
     def take(self, index: Tensor) -> ImageStart:
         """The images at ``index``, once per pair of text and image."""
-        return ImageStart(*(one.index_select(0, index) for one in self))
+        return ImageStart(*(tensor.index_select(0, index) for tensor in self))
 
 
 class Output(NamedTuple):
@@ -70,9 +70,9 @@ def _heads(states: Tensor, heads: int) -> Tensor:
 def _attend(
     query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    q, k, v = (_heads(one, heads) for one in (query, key, value))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-    return out.transpose(1, 2).flatten(2)
+    q, k, v = (_heads(tensor, heads) for tensor in (query, key, value))
+    attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    return attended.transpose(1, 2).flatten(2)
 
 
 class _Residual(nn.Module):
@@ -252,7 +252,7 @@ class _ImageEmbeddings(nn.Module):
         wanted = self.image_embeddings.in_features
         if features.shape[-1] != wanted:
             raise InputError(
-                f"region features of length {features.shape[-1]} do not fit a model that wants "
+                f"region features of length {features.shape[-1]} do not fit a model that needs "
                 f"{wanted}"
             )
         states = self.image_embeddings(features) + self.image_location_embeddings(boxes)
@@ -384,8 +384,8 @@ class Vilbert(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Pooled states of text and image, from :meth:`text_alone` and :meth:`image_alone`."""
         last, states = text, image.states
-        for found, seen in self.together(text, text_mask, image, image_mask):
-            last, states = found, states if seen is None else seen
+        for text_states, seen in self.together(text, text_mask, image, image_mask):
+            last, states = text_states, states if seen is None else seen
         last, states = self._behind(last, text_mask, states, image_mask)
         return self.t_pooler(last), self.v_pooler(states)
 

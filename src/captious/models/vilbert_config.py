@@ -111,18 +111,18 @@ def from_mapping(values: Mapping[str, Any], origin: str = "configuration") -> Vi
                 f"builds ({key}={usual!r})"
             )
     known: dict[str, Any] = {}
-    for one in fields(VilbertConfig):
-        if one.name not in values:
+    for field in fields(VilbertConfig):
+        if field.name not in values:
             continue
-        value = values[one.name]
+        value = values[field.name]
         if isinstance(value, list):
             value = tuple(value)
-        if not isinstance(value, type(one.default)) and not (
-            isinstance(one.default, float) and isinstance(value, int)
+        if not isinstance(value, type(field.default)) and not (
+            isinstance(field.default, float) and isinstance(value, int)
         ):
-            wanted = type(one.default).__name__
-            raise InputError(f"{origin}: {one.name} must be of type {wanted}, not {value!r}")
-        known[one.name] = value
+            wanted = type(field.default).__name__
+            raise InputError(f"{origin}: {field.name} must be of type {wanted}, not {value!r}")
+        known[field.name] = value
     return VilbertConfig(**known)
 
 

@@ -48,7 +48,7 @@ class VilbertEncoder(ImageTextEncoder):
         self.task = shape.task_tokens > 0
         if 0 < shape.task_tokens <= TASK:
             raise InputError(
-                f"{path}: the task table has {shape.task_tokens} rows, task {TASK} is wanted"
+                f"{path}: the task table has {shape.task_tokens} rows, but task {TASK} is needed"
             )
         self.pieces = WordPieces(path if path.is_dir() else path.parent, shape.vocab_size)
         self.dtype = dtype
@@ -69,15 +69,15 @@ class VilbertEncoder(ImageTextEncoder):
         self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Regions], layer: int
     ) -> list[Tensor]:
         """Unit vectors of all positions of each text in front of its image."""
-        out: list[Tensor] = [torch.empty(0)] * len(texts)
+        vectors: list[Tensor] = [torch.empty(0)] * len(texts)
         with torch.inference_mode():
             for numbers, text, mask, start, real in self._batches(texts, which, images):
                 blocks = self.model.together(text, mask, start, real, last=layer)
-                found, _ = deque(blocks, maxlen=1)[0]
-                unit = normalize(found.float(), dim=-1).cpu()
+                last, _ = deque(blocks, maxlen=1)[0]
+                unit = normalize(last.float(), dim=-1).cpu()
                 for row, number in enumerate(numbers):
-                    out[number] = unit[row, : int(mask[row].sum())].clone()
-        return out
+                    vectors[number] = unit[row, : int(mask[row].sum())].clone()
+        return vectors
 
     def check_match(self) -> None:
         """Say so if the weights have no matching head."""
@@ -88,22 +88,22 @@ class VilbertEncoder(ImageTextEncoder):
     ) -> Tensor:
         """Log odds that each text belongs to its image, by the matching head."""
         head = vilbert_load.matching_head(self.path).to(self.device, getattr(torch, self.dtype))
-        out = torch.empty(len(texts))
+        log_odds = torch.empty(len(texts))
         with torch.inference_mode():
             for numbers, text, mask, start, real in self._batches(texts, which, images):
                 pooled = self.model.pooled(text, mask, start, real)
                 logits = head(pooled[0] * pooled[1]).float().cpu()
-                out[numbers] = logits[:, MATCH] - logits[:, 1 - MATCH]
-        return out
+                log_odds[numbers] = logits[:, MATCH] - logits[:, 1 - MATCH]
+        return log_odds
 
     def _batches(
         self, texts: Sequence[Text], which: Sequence[int], images: Sequence[Regions]
     ) -> Iterator[tuple[list[int], Tensor, Tensor, ImageStart, Tensor]]:
         """Texts of like length with their images: numbers, states, mask, image, real regions."""
         starts = self._texts(texts)
-        lengths = [len(one) for one in starts]
-        for some, pairs in image_text.picture_groups(images, which):
-            features, boxes, real = image_text.pad_regions([images[i] for i in some], self.device)
+        lengths = [len(state) for state in starts]
+        for group, pairs in image_text.picture_groups(images, which):
+            features, boxes, real = image_text.pad_regions([images[i] for i in group], self.device)
             start = self.model.image_alone(self._cast(features), self._cast(boxes), real)
             numbers = [n for _, n in pairs]
             extra = features.shape[1]
@@ -111,7 +111,7 @@ class VilbertEncoder(ImageTextEncoder):
                 owner = torch.tensor([pairs[at][0] for at in batch], device=self.device)
                 mine = [starts[numbers[at]] for at in batch]
                 text = pad_sequence(mine, batch_first=True)
-                count = torch.tensor([len(one) for one in mine], device=self.device)
+                count = torch.tensor([len(state) for state in mine], device=self.device)
                 mask = torch.arange(text.shape[1], device=self.device) < count[:, None]
                 yield [numbers[at] for at in batch], text, mask, start.take(owner), real[owner]
 
@@ -127,19 +127,19 @@ class VilbertEncoder(ImageTextEncoder):
 
     def _texts(self, texts: Sequence[Text]) -> list[Tensor]:
         """Text states ahead of the first block, each distinct text once."""
-        distinct = list(dict.fromkeys(one.ids for one in texts))
+        distinct = list(dict.fromkeys(text.ids for text in texts))
         unique = [Text(ids, len(ids), False) for ids in distinct]
         lengths = [len(ids) for ids in distinct]
         task = TASK if self.task else None
-        found: dict[tuple[int, ...], Tensor] = {}
+        states_of: dict[tuple[int, ...], Tensor] = {}
         order = list(range(len(unique)))
         for batch in image_text.length_batches(order, lengths, int(self.task), self.device):
             ids, real = image_text.pad_ids([unique[at] for at in batch], self.device)
             real = self.model.text_mask(real, task)
             states = self.model.text_alone(ids, real, task)
             for row, at in enumerate(batch):
-                found[distinct[at]] = states[row, : lengths[at] + self.task]
-        return [found[one.ids] for one in texts]
+                states_of[distinct[at]] = states[row, : lengths[at] + self.task]
+        return [states_of[text.ids] for text in texts]
 
     def _cast(self, values: Tensor) -> Tensor:
         return values.to(getattr(torch, self.dtype))

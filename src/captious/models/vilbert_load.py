@@ -178,10 +178,10 @@ def _text_stream(folder: Path) -> dict[str, Tensor]:
 
 def _inside(folder: Path) -> Path:
     names = ("model.safetensors", "pytorch_model.bin")
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
         raise InputError(f"{folder}: neither {' nor '.join(names)} is in this folder")
-    return found
+    return path
 
 
 def weights_file(path: Path) -> Path:
@@ -192,32 +192,32 @@ def weights_file(path: Path) -> Path:
 def _read(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return load_safetensors(path)
-    found = load_torch(path)
-    if isinstance(found, dict) and isinstance(found.get("model_state_dict"), dict):
-        found = found["model_state_dict"]  # what the training script stores to resume from
-    if not isinstance(found, dict) or not found:
-        raise InputError(f"{path}: not a state dict of a model ({type(found).__name__})")
-    odd = [str(k) for k, v in found.items() if not isinstance(v, Tensor)]
+    state = load_torch(path)
+    if isinstance(state, dict) and isinstance(state.get("model_state_dict"), dict):
+        state = state["model_state_dict"]  # what the training script stores to resume from
+    if not isinstance(state, dict) or not state:
+        raise InputError(f"{path}: not a state dict of a model ({type(state).__name__})")
+    odd = [str(k) for k, v in state.items() if not isinstance(v, Tensor)]
     if odd:
         raise InputError(f"{path}: not a state dict of a model: {_listed(odd)} hold no tensor")
-    return found
+    return state
 
 
 def _original_names(state: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Undo what training wrappers and old frameworks did to the names."""
-    out: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     for key, value in state.items():
         name = key.removeprefix("module.")
         stem, _, last = name.rpartition(".")
         if stem.rpartition(".")[2].startswith("LayerNorm"):
             name = f"{stem}.{ {'gamma': 'weight', 'beta': 'bias'}.get(last, last) }"
-        out[name] = value
-    if not any(name.startswith("bert.") for name in out):
+        renamed[name] = value
+    if not any(name.startswith("bert.") for name in renamed):
         raise InputError(
             f"{path}: no parameter is called bert.*, so this is not a ViLBERT checkpoint; it has "
-            f"{_listed(out)}"
+            f"{_listed(renamed)}"
         )
-    return out
+    return renamed
 
 
 def _fit(model: Vilbert, state: dict[str, Tensor], path: Path, named: bool) -> Keys:

@@ -90,61 +90,61 @@ def team_scores(bench: Bench, label: str, table: SystemTable, joined: bool) -> t
     Captions of teams are read from ``coco2015/captions/TEAM.json`` (COCO results), references from
     the COCO captions.
     """
-    out = np.full(len(table.systems), np.nan)
+    means = np.full(len(table.systems), np.nan)
     teams = coco2015.team_captions(bench.root, table.systems)
     if len(teams) < 3:
-        return out, (
+        return means, (
             "runs with the captions of at least three teams: "
             f"{coco2015.CAPTIONS}/TEAM.json (COCO results on val2014 images)"
         )
     choice, why = _profiled(bench, _of_teams(label))
     if choice is None:
-        return out, short(why)
+        return means, short(why)
     references = _coco.captions(bench.root)
     spec = asked_spec(choice)
     name = choice.column + spec[len(spec.partition("(")[0]) :]
     for at, team in enumerate(table.systems):
-        found = {i: c for i, c in teams.get(team, {}).items() if i in references}
-        if not found:
+        captions = {i: c for i, c in teams.get(team, {}).items() if i in references}
+        if not captions:
             continue
         samples = CaptionSet.build(
-            list(found.values()),
-            [references[i] for i in found],
-            ids=[str(i) for i in found],
-            images=[str(i) for i in found],
+            list(captions.values()),
+            [references[i] for i in captions],
+            ids=[str(i) for i in captions],
+            images=[str(i) for i in captions],
         )
         if joined:
             samples = protocols.with_joined(samples)
         columns = bench.columns([spec], samples, {})
         if name in columns:
-            out[at] = float(np.nanmean(columns[name]))
-    return out, ""
+            means[at] = float(np.nanmean(columns[name]))
+    return means, ""
 
 
 def coco_2015(bench: Bench) -> Analysis:
     """BERT-TBR, Table 1: Pearson r of systems with M1 and M2, with p-values."""
-    found = sets.load("coco2015", bench.root)
-    if not isinstance(found, SystemTable):
+    table = sets.load("coco2015", bench.root)
+    if not isinstance(table, SystemTable):
         raise InputError("coco2015 is not a table of systems")
     printed = reported()["bert_tbr"]["table1_coco2015_pearson"]
     cells = [["row", "human", "paper (p), 12 teams", "captions (p)",
               "C5 (p)", "leave one out", "C40 (p)", "leave one out"]]  # fmt: skip
-    teams = np.array([t not in coco2015.NOT_TEAMS for t in found.systems])
+    teams = np.array([t not in coco2015.NOT_TEAMS for t in table.systems])
     size = 0
     why: dict[str, str] = {}
     for label, row in printed.items():
-        own, lacking = team_scores(bench, label, found, joined=False)
+        own, lacking = team_scores(bench, label, table, joined=False)
         if lacking:
             why[label] = lacking
         for human in ("M1", "M2"):
-            y = found.human[human]
+            y = table.human[human]
             line = [label, human, f"{row[human]:.3f} ({row[f'{human}_p']:.3f})"]
             line.append(_correlation(own, y, teams))
             for prefix in ("c5_", "c40_"):
                 if label not in _LEADERBOARD:
                     line += ["-", "-"]
                     continue
-                x = found.metrics[prefix + _LEADERBOARD[label]]
+                x = table.metrics[prefix + _LEADERBOARD[label]]
                 keep = teams & ~np.isnan(x)
                 size = int(keep.sum())
                 low, high = agreement.leave_one_out(x[keep], y[keep])
@@ -178,30 +178,32 @@ def _correlation(x: Floats, y: Floats, teams: np.ndarray) -> str:
 
 def ablation_demands(bench: Bench) -> list[tuple[str, str, str]]:
     """Return what Table 2 takes scores of."""
-    out = []
+    demands = []
     for label in reported()["bert_tbr"]["table2_ablation_pearson"]:
         choice, _ = _profiled(bench, _of_teams(label))
         if choice is not None:
-            out.append((asked_spec(choice), _JOINED if label.endswith("(cat)") else _EXPERT, ""))
-    return out
+            demands.append(
+                (asked_spec(choice), _JOINED if label.endswith("(cat)") else _EXPERT, "")
+            )
+    return demands
 
 
 def ablation(bench: Bench) -> Analysis:
     """BERT-TBR, Table 2: the ablation; on Flickr8k where captions of the teams are not here."""
     printed = reported()["bert_tbr"]["table2_ablation_pearson"]
-    found = sets.load("coco2015", bench.root)
-    if not isinstance(found, SystemTable):
+    table = sets.load("coco2015", bench.root)
+    if not isinstance(table, SystemTable):
         raise InputError("coco2015 is not a table of systems")
-    teams = np.array([t not in coco2015.NOT_TEAMS for t in found.systems])
+    teams = np.array([t not in coco2015.NOT_TEAMS for t in table.systems])
     cells = [["row", "M1 paper / ours", "M2 paper / ours", "Flickr8k-Expert tau-b-mean, ours",
               "computed by", "remark"]]  # fmt: skip
     why: dict[str, str] = {}
     for label, row in printed.items():
         joined = label.endswith("(cat)")
-        own, lacking = team_scores(bench, label, found, joined)
+        own, lacking = team_scores(bench, label, table, joined)
         keep = teams & ~np.isnan(own)
         r = [
-            f"{agreement.pearson(own[keep], found.human[m][keep]):.3f}" if keep.sum() > 2 else "-"
+            f"{agreement.pearson(own[keep], table.human[m][keep]):.3f}" if keep.sum() > 2 else "-"
             for m in ("M1", "M2")
         ]
         if lacking:
@@ -258,8 +260,8 @@ def captioners(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
                 images=images,
             )
             # The corpus value of both is the mean of the captions' values.
-            found = bench.columns(specs, samples, why)
-            mine = {k.partition("(")[0]: float(np.nanmean(v)) for k, v in found.items()}
+            columns = bench.columns(specs, samples, why)
+            mine = {k.partition("(")[0]: float(np.nanmean(v)) for k, v in columns.items()}
         else:
             why[label] = f"runs with a column {column!r} in coco/karpathy_test_systems.parquet"
         cells.append(

@@ -24,12 +24,12 @@ def robustness_suite(
     """Our robustness suite: one thing in a correct caption is spoilt."""
     samples = held_out_captions(bench.root, images)
     specs, why = wanted(bench, only)
-    found = [p for s in specs for p in robustness.probe(samples, bench.scorer(s))]
+    probed = [p for s in specs for p in robustness.probe(samples, bench.scorer(s))]
     kinds = list(edits.KINDS)
-    sizes = {p.kind: p.n for p in found}
+    sizes = {p.kind: p.n for p in probed}
     cells = [["metric", *kinds], ["captions", *(f"{sizes.get(k, 0):,}" for k in kinds)]]
-    for metric in dict.fromkeys(p.metric for p in found):
-        mine = {p.kind: p for p in found if p.metric == metric}
+    for metric in dict.fromkeys(p.metric for p in probed):
+        mine = {p.kind: p for p in probed if p.metric == metric}
         cells.append(
             [
                 metric,
@@ -61,17 +61,17 @@ def saturation(bench: Bench, images: int = 1000, only: tuple[str, ...] | None = 
     names = [str(i) for i in content.pop("image_id")]
     specs, why = wanted(bench, only)
     human, others = [r[0] for r in references], [r[1:] for r in references]
-    found = [
+    saturations = [
         s
         for spec in specs
         for s in diagnostics.saturation(content, human, others, names, bench.scorer(spec))
     ]
     systems = list(content)
     cells = [["metric", *(f"{s}: mean, above human" for s in systems), "human: mean"]]
-    for s in found:
+    for s in saturations:
         both = (f"{s.means[x]:.3f}, {100 * s.above_human[x]:.0f} %" for x in systems)
         cells.append([s.metric, *both, f"{s.means['human']:.3f}"])
-    values = np.array([[s.above_human[x] for x in systems] for s in found])
+    values = np.array([[s.above_human[x] for x in systems] for s in saturations])
     return Analysis(
         "Saturation on strong captioners",
         cells,
@@ -82,7 +82,7 @@ def saturation(bench: Bench, images: int = 1000, only: tuple[str, ...] | None = 
             "llava15_briefly is cut off by its length limit",
             *left_out(why),
         ],
-        heat=([s.metric for s in found], systems, values, 0.5) if found else None,
+        heat=([s.metric for s in saturations], systems, values, 0.5) if saturations else None,
     )
 
 

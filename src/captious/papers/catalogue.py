@@ -184,13 +184,13 @@ def find(paper: str, name: str) -> Item:
     Raises:
         UsageError: there is none of this name, or nothing computes it.
     """
-    found = of_paper(paper)
-    for item in found:
+    items = of_paper(paper)
+    for item in items:
         if item.name == name:
             if not item.runs:
                 raise UsageError(f"{paper} {name}: {status(item, None)}")
             return item
-    names = [i.name for i in found]
+    names = [i.name for i in items]
     raise UsageError(
         f"{PAPERS[paper]} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)}"
     )

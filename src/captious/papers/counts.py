@@ -22,7 +22,7 @@ _SETS = {"composite": "composite", "flickr8k": "flickr8k-expert", "validation": 
 def _analysis(
     title: str,
     printed: dict[str, float],
-    found: dict[str, Callable[[], float]],
+    ours: dict[str, Callable[[], float]],
     reasons: dict[str, str],
     remarks: list[str],
 ) -> Analysis:
@@ -30,9 +30,9 @@ def _analysis(
     why: dict[str, str] = {}
     for key, value in printed.items():
         mine = "-"
-        if key in found:
+        if key in ours:
             try:
-                mine = f"{found[key]():,.4g}" if value < 10 else f"{found[key]():,.0f}"
+                mine = f"{ours[key]():,.4g}" if value < 10 else f"{ours[key]():,.0f}"
             except InputError as err:
                 why[key] = lacking_files(err, _SETS.get(key.partition("_")[0], "the paper"))
         else:

@@ -116,8 +116,8 @@ def _one(spec: str, column: str = "", note: str = "") -> tuple[Choice, ...]:
     return (Choice(spec, column or spec.partition("(")[0], note),)
 
 
-def _rows(found: Rows, cited: str = "") -> tuple[Row, ...]:
-    return tuple(Row(label + cited, choices, label + cited) for label, choices in found.items())
+def _rows(rows: Rows, cited: str = "") -> tuple[Row, ...]:
+    return tuple(Row(label + cited, choices, label + cited) for label, choices in rows.items())
 
 
 def _tbr(parts: str, encoder: str) -> tuple[Choice, ...]:
@@ -177,14 +177,14 @@ def _vilbert(star: str) -> Rows:
     weights, profile = ("vilbert-multitask", "release") if star else ("vilbert-pretrained", "clean")
     told = f"vilbertscore(model='{weights}',profile='{profile}')"
     note = "our own compact model and 36 regions instead of the paper's checkpoint and 100"
-    out: Rows = {}
+    rows: Rows = {}
     for x in "PRF":
         column = f"vilbertscore_{x.lower()}"
         own = Choice(told, column)
-        out[f"ViLBERTScore{star}_{x}"] = (
+        rows[f"ViLBERTScore{star}_{x}"] = (
             (own,) if star else (own, Choice("vilbertscore", column, note))
         )
-    return out
+    return rows
 
 
 _EXPERT, _PASCAL = "flickr8k-expert", "pascal50s/strict-5refs"
@@ -195,8 +195,8 @@ def _pascal(whole: str, protocol: str = _PASCAL) -> tuple[PaperColumn, ...]:
     return (*(PaperColumn(k, protocol, k) for k in KINDS), PaperColumn(whole, protocol))
 
 
-def _pick(found: Rows, *labels: str) -> Rows:
-    return {label: found[label] for label in labels}
+def _pick(rows: Rows, *labels: str) -> Rows:
+    return {label: rows[label] for label in labels}
 
 
 # -- VIFIDEL: the paper's profile and our measured default, each with named labels -------------
@@ -206,14 +206,14 @@ _DETECTED = "our detector (SSD-MobileNetV2, 80 classes) instead of the paper's D
 
 def _vifidel(label: str, objects: str, spec: str = "vifidel", options: str = "") -> tuple[Row, ...]:
     """Return a printed row twice: with the paper's profile, and with our measured default."""
-    out = []
+    rows = []
     for profile in ("paper", "measured"):
         told = ",".join(filter(None, (f"profile='{profile}'", options)))
         choices = vectors(f"{spec}({told})", spec, objects)
         if objects == "D500":
             choices += vectors(f"{spec}({told})", spec, "detector", _DETECTED)
-        out.append(Row(f"{label} [{profile}]", choices, label))
-    return tuple(out)
+        rows.append(Row(f"{label} [{profile}]", choices, label))
+    return tuple(rows)
 
 
 _VIFIDEL_CLASSIC: Rows = {
@@ -238,7 +238,9 @@ _BY_COUNT = {
 }
 _TIES = "the paper leaves the tie rule open: ties count half here"
 _SETS = {"relevance": "composite", "thoroughness": "composite-thoroughness"}
-_UNION = "labels of gold and D500 are united, each once; `--objects gold=FILE D500=FILE` names them"
+_UNION = (
+    "labels of gold and D500 put together, each once; `--objects gold=FILE D500=FILE` names them"
+)
 
 
 def _by_count(counts: tuple[str, ...]) -> tuple[PaperColumn, ...]:

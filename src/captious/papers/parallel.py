@@ -45,9 +45,9 @@ def tasks(demands: Sequence[Demand], analysed: Sequence[tuple[tuple[str, str], s
         chosen = protocols.get(name)
         key = (spec, objects, chosen.set, chosen.references, chosen.draws)
         groups.setdefault(key, []).append(name)
-    made = [Task(key[0], tuple(names), objects=key[1]) for key, names in groups.items()]
-    made += [Task(spec, analysis=name) for name, spec in analysed]
-    return sorted(made, key=_order)
+    gathered = [Task(key[0], tuple(names), objects=key[1]) for key, names in groups.items()]
+    gathered += [Task(spec, analysis=name) for name, spec in analysed]
+    return sorted(gathered, key=_order)
 
 
 def _order(task: Task) -> tuple[bool, bool, bool, str]:
@@ -75,8 +75,8 @@ def ahead(bench: Bench, todo: Sequence[Task], jobs: int, tell: Callable[[str], N
         futures = {pool.submit(_work, task): task for task in todo}
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
-            for name, found in future.result().items():
-                bench.keep(task.spec, name, task.objects, *found)
+            for name, (results, scores) in future.result().items():
+                bench.keep(task.spec, name, task.objects, results, scores)
             bar.advance(note=task.spec)
             if number % max(1, len(todo) // 10) == 0:
                 tell(f"scored {number} of {len(todo)}")
@@ -101,7 +101,9 @@ def _work(task: Task) -> Done:
             if analyse is not None:
                 analyse(bench, only=(task.spec,))  # leaves its scores in the cache
             return {}
-        found = {name: bench.result(task.spec, name, task.objects) for name in task.protocols}
+        evaluations = {name: bench.result(task.spec, name, task.objects) for name in task.protocols}
     except CaptiousError:
         return {}  # the asking process meets it again, where the page says so
-    return {name: (one.results, one.scores) for name, one in found.items()}
+    return {
+        name: (evaluation.results, evaluation.scores) for name, evaluation in evaluations.items()
+    }

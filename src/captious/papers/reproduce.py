@@ -192,15 +192,15 @@ class Bench:
     def _sources(self, objects: str) -> tuple[Source, ...]:
         """Return the sources of a row: ``gold+D500``."""
         named = {s.name.lower(): s for s in self.objects}
-        found = []
+        sources = []
         for name in objects.split("+"):
             if name.lower() in named:
-                found.append(named[name.lower()])
+                sources.append(named[name.lower()])
             elif name in (GOLD, DETECTOR):
-                found.append(Source(name))
+                sources.append(Source(name))
             else:
                 raise InputError(f"labels called {name} are needed: --objects {name}=FILE")
-        return tuple(found)
+        return tuple(sources)
 
     def has(self, objects: str) -> bool:
         """Say whether the user named all sources of a row (gold and the detector need no file)."""
@@ -233,7 +233,7 @@ class Bench:
         return self._results[key]
 
     def _left_out(self, spec: str, protocol: protocols.Protocol) -> Evaluation:
-        names = [n for *_, some in self.scorer(spec).steps for n in some]
+        names = [n for *_, columns in self.scorer(spec).steps for n in columns]
         empty = tuple(Result(n, float("nan"), reason=SKIPPED) for n in names)
         return Evaluation(self.judged(protocol.set), protocol, empty, {}, 0, self.resamples)
 
@@ -241,14 +241,14 @@ class Bench:
         self, specs: Iterable[str], samples: CaptionSet, why: dict[str, str]
     ) -> dict[str, Floats]:
         """Return the scores of several metrics; what has none is noted in ``why``."""
-        out: dict[str, Floats] = {}
+        scored: dict[str, Floats] = {}
         for spec in specs:
             for name, scores in self.scorer(spec)(samples).items():
                 if scores.reason or np.isnan(scores.values).all():
                     why[name] = short(scores.reason or next(iter(scores.unscored), "no score"))
                 else:
-                    out[name] = scores.values
-        return out
+                    scored[name] = scores.values
+        return scored
 
     def together(self, specs: Iterable[str], protocol: str) -> Evaluation:
         """Return one evaluation of several metrics, from the single ones."""
@@ -403,10 +403,10 @@ def _people(bench: Bench, row: Row, column: PaperColumn, paper: float | None) ->
         judged = protocols.selected(bench.judged(chosen.set), chosen)
     except InputError as err:
         return Cell(paper, float("nan"), reason=lacking_files(err, chosen.set))
-    found = agreement.ceiling(judged)
-    if row.human not in found:
+    ceilings = agreement.ceiling(judged)
+    if row.human not in ceilings:
         return Cell(paper, float("nan"), reason=f"{chosen.set} holds one rating per caption")
-    return Cell(paper, found[row.human])
+    return Cell(paper, ceilings[row.human])
 
 
 def _cell(
@@ -465,7 +465,7 @@ def _how(signature: str, table: PaperTable) -> str:
 
 def _p_values(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
     """Say the largest p of the table's correlations, where the paper prints p-values."""
-    found = {
+    p_values = {
         (label, column.key): cell.p
         for label, cells in rows.items()
         for column, cell in zip(table.columns, cells, strict=True)
@@ -473,24 +473,24 @@ def _p_values(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
     }
     if not table.p:
         return []
-    if not found:
+    if not p_values:
         return [f"p-values: {table.p}; ours are not computed, for want of data"]
-    worst = max(found, key=lambda k: found[k])
+    worst = max(p_values, key=lambda k: p_values[k])
     return [
         f"p-values: {table.p}; ours, observations taken as independent: largest "
-        f"{found[worst]:.2g} ({worst[0]}, {worst[1]})"
+        f"{p_values[worst]:.2g} ({worst[0]}, {worst[1]})"
     ]
 
 
 def _ties_apart(table: PaperTable, bench: Bench, chosen: dict[str, Choice | None]) -> list[str]:
     """Say where the strict rule and ties that count half give different answers."""
-    out = []
+    lines = []
     for label, choice in chosen.items():
         for column in table.columns:
             if choice is None or "/strict-" not in column.protocol or not column.group:
                 continue
             spec, name = asked(choice, column)
-            two = []
+            accuracies = []
             for rule in ("strict", "half"):
                 protocol = column.protocol.replace("/strict-", f"/{rule}-")
                 try:
@@ -499,30 +499,30 @@ def _ties_apart(table: PaperTable, bench: Bench, chosen: dict[str, Choice | None
                     break
                 if result.reason:
                     break
-                two.append(table.scale * result.groups[column.group])
-            if len(two) == 2 and two[1] - two[0] >= APART * table.scale / 100:
-                out.append(
+                accuracies.append(table.scale * result.groups[column.group])
+            if len(accuracies) == 2 and accuracies[1] - accuracies[0] >= APART * table.scale / 100:
+                lines.append(
                     f"{label}, {column.key}: many equal scores, so that the tie rule decides: "
-                    f"{two[0]:.1f} strict, {two[1]:.1f} with ties half"
+                    f"{accuracies[0]:.1f} strict, {accuracies[1]:.1f} with ties half"
                 )
-    return out
+    return lines
 
 
 def _dashes(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
     """Give every dash its reason, the same ones together."""
-    found: dict[str, dict[str, list[str]]] = {}
+    rows_by_reason: dict[str, dict[str, list[str]]] = {}
     for label, cells in rows.items():
         for column, cell in zip(table.columns, cells, strict=True):
             if math.isnan(cell.ours):
                 why = short(cell.reason or "no value", 200)
-                found.setdefault(why, {}).setdefault(label, []).append(column.key)
-    out = []
-    for why, some in found.items():
-        columns = list(dict.fromkeys(k for keys in some.values() for k in keys))
-        whose = "all rows" if len(some) == len(rows) else ", ".join(some)
+                rows_by_reason.setdefault(why, {}).setdefault(label, []).append(column.key)
+    lines = []
+    for why, columns_by_row in rows_by_reason.items():
+        columns = list(dict.fromkeys(k for keys in columns_by_row.values() for k in keys))
+        whose = "all rows" if len(columns_by_row) == len(rows) else ", ".join(columns_by_row)
         where = "" if len(columns) == len(table.columns) else f" ({', '.join(columns)})"
-        out.append(f"dash in {whose}{where}: {why}")
-    return out
+        lines.append(f"dash in {whose}{where}: {why}")
+    return lines
 
 
 def render(filled: Filled, format: str = "text") -> str:

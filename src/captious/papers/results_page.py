@@ -78,7 +78,7 @@ def write(
     tell = say or (lambda text: None)
     parallel.ahead(bench, demands(bench), processes, tell)
     folder = path.parent / "pictures"
-    out = [
+    sections = [
         "# Agreement with people: results\n",
         "Every number here comes from `captious reproduce all` with captious "
         f"{__version__}; none is copied from a paper except where a cell says so (paper / ours). A "
@@ -106,10 +106,10 @@ def write(
         )
     for name, step in steps:
         started = time.monotonic()
-        out.append(step())
+        sections.append(step())
         tell(f"{name}: {time.monotonic() - started:.0f} s")
         with files.replacing(path) as file:  # what is done is kept if a later step is interrupted
-            file.write("\n".join(out))
+            file.write("\n".join(sections))
 
 
 def _presence(bench: reproduce.Bench) -> str:
@@ -172,47 +172,47 @@ def _overview(bench: reproduce.Bench, names: tuple[str, ...], title: str) -> str
 
 def _cautions(specs: list[str]) -> list[str]:
     """Return what is known of encoders that may have seen such captions in training."""
-    out = []
+    lines = []
     for spec in specs:
         encoder = registry.create(spec).parameters().get("encoder")
         known = defaults(str(encoder)) if encoder else None
         if known is not None and known.caution:
-            out.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
-    return out
+            lines.append(f"- {spec}: its encoder ({encoder}) was {known.caution}")
+    return lines
 
 
-def _main_columns(found: Evaluation) -> list[str]:
+def _main_columns(evaluation: Evaluation) -> list[str]:
     """Return one or two columns per metric: pictures of forty rows help nobody."""
     minor = ("bleu_2", "bleu_3", "spice_", "wmd_", "bertscore_p", "bertscore_r", "cider_d(")
-    return [r.metric for r in found.results if not r.reason and not r.metric.startswith(minor)]
+    return [r.metric for r in evaluation.results if not r.reason and not r.metric.startswith(minor)]
 
 
 def _expert(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     text = _overview(bench, EXPERT, "Flickr8k-Expert: all metrics")
-    found = bench.together(_specs(bench)[0], EXPERT[0])
-    limit = agreement.ceiling(found.judged)
+    evaluation = bench.together(_specs(bench)[0], EXPERT[0])
+    limit = agreement.ceiling(evaluation.judged)
     text += (
         "\nPeople among themselves: " + "; ".join(f"{k} {v:.3f}" for k, v in limit.items()) + ".\n"
     )
-    text += _pictures(found, folder, "flickr8k-expert", trials)
+    text += _pictures(evaluation, folder, "flickr8k-expert", trials)
     names, matrix = diagnostics.correlations(
-        {k: v for k, v in found.scores.items() if k in _main_columns(found)}
+        {k: v for k, v in evaluation.scores.items() if k in _main_columns(evaluation)}
     )
     if len(names) > 1:
         pictures.dendrogram(names, diagnostics.linkage(matrix), folder / "metric-tree.svg")
     return (
         text
         + "\n![which metrics say the same](pictures/metric-tree.svg)\n\n### Diagnostics\n\n"
-        + diagnostics.render(found, "markdown")
+        + diagnostics.render(evaluation, "markdown")
     )
 
 
 def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
     text = _overview(bench, PAIRS, "PASCAL-50S: all metrics")
-    found = bench.together(_specs(bench)[0], PAIRS[1])
+    evaluation = bench.together(_specs(bench)[0], PAIRS[1])
     kinds = ("HC", "HI", "HM", "MM")
     cells = [["metric", *kinds, "all"]]
-    for r in sorted((r for r in found.results if not r.reason), key=lambda r: -r.value):
+    for r in sorted((r for r in evaluation.results if not r.reason), key=lambda r: -r.value):
         cells.append([r.metric, *(f"{r.groups[k]:.3f}" for k in kinds), f"{r.value:.3f}"])
     text += f"\n### By kind of pair ({PAIRS[1]})\n\n{grid(cells, 'markdown')}\n"
     votes = agreement.ceiling(bench.judged("pascal50s-votes"))
@@ -221,18 +221,18 @@ def _pascal(bench: reproduce.Bench, folder: Path, trials: int) -> str:
         + "; ".join(f"{k} {v:.3f}" for k, v in votes.items())
         + ".\n"
     )
-    text += _pictures(found, folder, "pascal50s", trials)
+    text += _pictures(evaluation, folder, "pascal50s", trials)
     direct = bench.together(_specs(bench)[0], PAIRS[3])
     return (
         text + "\n### Diagnostics on the direct votes\n\n" + diagnostics.render(direct, "markdown")
     )
 
 
-def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
-    columns = _main_columns(found)
-    tests = found.tests(columns, trials=trials)
-    pictures.intervals(found, folder / f"{name}-intervals.svg")
-    pictures.beats(found, tests, folder / f"{name}-beats.svg")
+def _pictures(evaluation: Evaluation, folder: Path, name: str, trials: int) -> str:
+    columns = _main_columns(evaluation)
+    tests = evaluation.tests(columns, trials=trials)
+    pictures.intervals(evaluation, folder / f"{name}-intervals.svg")
+    pictures.beats(evaluation, tests, folder / f"{name}-beats.svg")
     close = [t for t in tests if t.corrected >= 0.05]
     return (
         f"\n![agreement with intervals](pictures/{name}-intervals.svg)\n"
@@ -246,26 +246,28 @@ def _pictures(found: Evaluation, folder: Path, name: str, trials: int) -> str:
 
 
 def _paper(bench: reproduce.Bench, paper: str, title: str, folder: Path) -> str:
-    out = [f"## {title}\n"]
-    rest = []
+    sections = [f"## {title}\n"]
+    not_computed = []
     for item in catalogue.of_paper(paper):
         if not item.runs:
-            rest.append(f"- {item.name}, {item.title}: {catalogue.status(item, bench.root)}")
+            not_computed.append(
+                f"- {item.name}, {item.title}: {catalogue.status(item, bench.root)}"
+            )
             continue
         try:
             if item.table is not None:
-                out.append(reproduce.render(reproduce.fill(item.table, bench), "markdown"))
+                sections.append(reproduce.render(reproduce.fill(item.table, bench), "markdown"))
                 continue
             if item.analysis is None:
                 continue
-            found = item.analysis(bench)
+            analysis = item.analysis(bench)
         except CaptiousError as err:
-            out.append(f"### {paper} {item.name}\n\nnot computed: {short(str(err), 300)}\n")
+            sections.append(f"### {paper} {item.name}\n\nnot computed: {short(str(err), 300)}\n")
             continue
-        out.append(found.render("markdown"))
-        if found.drawable:
-            found.draw(folder / f"{paper}-{item.name}.svg")
-            out.append(f"![{found.title}](pictures/{paper}-{item.name}.svg)\n")
-    if rest:
-        out.append("### What is not computed here\n\n" + "\n".join(rest) + "\n")
-    return "\n".join(out)
+        sections.append(analysis.render("markdown"))
+        if analysis.drawable:
+            analysis.draw(folder / f"{paper}-{item.name}.svg")
+            sections.append(f"![{analysis.title}](pictures/{paper}-{item.name}.svg)\n")
+    if not_computed:
+        sections.append("### What is not computed here\n\n" + "\n".join(not_computed) + "\n")
+    return "\n".join(sections)

@@ -39,17 +39,17 @@ def means_by_rating(values: Floats, ratings: npt.ArrayLike) -> dict[float, tuple
     >>> means_by_rating(np.array([0.2, 0.4, 0.9]), [1, 1, 4])
     {1.0: (0.30000000000000004, 2), 4.0: (0.9, 1)}
     """
-    given = np.asarray(ratings, np.float64)
+    people = np.asarray(ratings, np.float64)
     scores = np.asarray(values, np.float64)
-    if given.ndim == 2:
-        scores, given = np.repeat(scores, given.shape[1]), given.reshape(-1)
+    if people.ndim == 2:
+        scores, people = np.repeat(scores, people.shape[1]), people.reshape(-1)
     known = ~np.isnan(scores)
     return {
-        float(one): (
-            float(scores[known & (given == one)].mean()),
-            int((known & (given == one)).sum()),
+        float(rating): (
+            float(scores[known & (people == rating)].mean()),
+            int((known & (people == rating)).sum()),
         )
-        for one in np.unique(given[known])
+        for rating in np.unique(people[known])
     }
 
 
@@ -64,9 +64,9 @@ def rating_errors(values: Floats, ratings: npt.ArrayLike) -> dict[int, int]:
     """
     known = ~np.isnan(values)
     people = disagreements.people_groups(np.asarray(ratings, np.float64)[known])
-    given = disagreements.metric_groups(np.asarray(values)[known], people)
-    found, count = np.unique(given - people, return_counts=True)
-    return {int(one): int(number) for one, number in zip(found, count, strict=True)}
+    metric = disagreements.metric_groups(np.asarray(values)[known], people)
+    errors, count = np.unique(metric - people, return_counts=True)
+    return {int(error): int(number) for error, number in zip(errors, count, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -93,27 +93,30 @@ def swap_pairs(
     words come from our lists; ``wordnet`` adds synonyms that the captions use.
     """
     if per_kind < 1:
-        raise UsageError(f"per_kind is {per_kind}, but at least one pair is wanted")
+        raise UsageError(f"per_kind is {per_kind}, but at least one pair is needed")
     draw = np.random.default_rng(seed)
     if wordnet is None:
         families = {kind: swap_words.groups(kind) for kind in swap_words.FAMILIES}
     else:
         used = Counter(
-            word for some in references.values() for text in some for word in text.lower().split()
+            word
+            for captions in references.values()
+            for text in captions
+            for word in text.lower().split()
         )
         common = [word for word, count in used.items() if count >= _COMMON]
         families = {k: swap_words.widened(k, common, wordnet) for k in swap_words.FAMILIES}
-    tables = {kind: _table(found) for kind, found in families.items()}
+    tables = {kind: _table(groups) for kind, groups in families.items()}
     names = list(references)
     pairs: list[SwapPair] = []
     left = dict.fromkeys(tables, per_kind)
     for number in draw.permutation(len(names)):
         image = names[number]
         captions = list(references[image])
-        made = _swap(image, captions, tables, left, draw)
-        if made is not None:
-            left[made.kind] -= 1
-            pairs.append(made)
+        pair = _swap(image, captions, tables, left, draw)
+        if pair is not None:
+            left[pair.kind] -= 1
+            pairs.append(pair)
         if not any(left.values()):
             break
     return pairs
@@ -130,16 +133,16 @@ def swap_accuracy(score: Scorer, pairs: Sequence[SwapPair]) -> dict[str, dict[st
         images=[pair.image for pair in pairs for _ in range(2)],
     )
     kinds = np.array([pair.kind for pair in pairs])
-    out: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, dict[str, float]] = {}
     for column, values in score(samples).items():
-        two = values.reshape(-1, 2)
-        won = two[:, 0] > two[:, 1]
+        scored_pairs = values.reshape(-1, 2)
+        won = scored_pairs[:, 0] > scored_pairs[:, 1]
         sets = {str(kind): kinds == kind for kind in dict.fromkeys(kinds)}
         sets["property"] = np.isin(kinds, swap_words.PROPERTIES)
-        out[column] = {
+        accuracies[column] = {
             name: 100 * float(won[chosen].mean()) for name, chosen in sets.items() if chosen.any()
         }
-    return out
+    return accuracies
 
 
 def _table(families: list[list[list[str]]]) -> dict[str, tuple[list[str], list[str]]]:
@@ -149,7 +152,7 @@ def _table(families: list[list[list[str]]]) -> dict[str, tuple[list[str], list[s
         for group in family:
             others = [word for other in family if other is not group for word in other]
             for word in group:
-                similar = [one for one in group if one != word]
+                similar = [synonym for synonym in group if synonym != word]
                 if similar and others and word not in table:
                     table[word] = (similar, others)
     return table

@@ -36,7 +36,7 @@ SWEPT = {
 
 def _rated(bench: Bench, remarks: list[str]) -> dict[str, tuple[JudgementSet, CaptionSet]]:
     """Return the rated sets of the paper that are here, with the captions of their protocol."""
-    out = {}
+    rated = {}
     for title, name in SETS.items():
         protocol = protocols.get(name)
         try:
@@ -44,10 +44,10 @@ def _rated(bench: Bench, remarks: list[str]) -> dict[str, tuple[JudgementSet, Ca
         except InputError as err:
             remarks.append(f"{title}: not computed: {lacking_files(err, protocol.set)}")
             continue
-        out[title] = (judged, protocols.chosen_samples(judged, protocol))
-    if not out:
+        rated[title] = (judged, protocols.chosen_samples(judged, protocol))
+    if not rated:
         raise InputError(remarks)
-    return out
+    return rated
 
 
 def score_groups(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
@@ -61,8 +61,8 @@ def score_groups(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
         levels = np.unique(table[~np.isnan(table)])
         lines = {}
         for name, scores in bench.columns(specs, samples, why).items():
-            found = tiger_analyses.means_by_rating(scores, table)
-            means = [found[v][0] for v in levels]
+            by_rating = tiger_analyses.means_by_rating(scores, table)
+            means = [by_rating[v][0] for v in levels]
             rises = all(a < b for a, b in pairwise(means))
             shown = {f"{v:g}": f"{m:.4f}" for v, m in zip(levels, means, strict=True)}
             row = [shown.get(str(v), "") for v in range(1, 6)]
@@ -94,10 +94,10 @@ def error_groups(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
             if np.isnan(scores).any():
                 why[name] = "some captions have no score"
                 continue
-            found = tiger_analyses.rating_errors(scores, table)
-            total = sum(found.values())
-            mean = sum(abs(g) * n for g, n in found.items()) / total
-            shares = [found.get(g, 0) / total for g in gaps]
+            errors = tiger_analyses.rating_errors(scores, table)
+            total = sum(errors.values())
+            mean = sum(abs(g) * n for g, n in errors.items()) / total
+            shares = [errors.get(g, 0) / total for g in gaps]
             cells.append([title, name, *(f"{s:.3f}" for s in shares), f"{mean:.3f}"])
             if name in OWN:
                 lines[name] = shares
@@ -124,14 +124,14 @@ def examples(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
     ]
     for title in _rated(bench, remarks):
         for spec in specs:
-            found = bench.result(spec, SETS[title])
-            if found.results[0].reason:
-                why[spec] = short(found.results[0].reason)
+            evaluation = bench.result(spec, SETS[title])
+            if evaluation.results[0].reason:
+                why[spec] = short(evaluation.results[0].reason)
                 continue
-            metric = found.results[0].metric
+            metric = evaluation.results[0].metric
             cells += [
                 [title, e.metric, e.kind, e.human, e.group, f"{e.value:.3f}", e.caption, e.image]
-                for e in disagreements.examples(found, metric, 2)
+                for e in disagreements.examples(evaluation, metric, 2)
             ]
     return Analysis(
         "TIGEr, Table 3 (Appendix A.2): examples by kind of disagreement",
@@ -199,18 +199,18 @@ def sensitivity(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
     sizes = Counter(p.kind for p in pairs)
     kinds = [*sizes, "property"]
     specs, why = wanted(bench, only)
-    found: dict[str, dict[str, float]] = {}
+    accuracy: dict[str, dict[str, float]] = {}
     for spec in specs:
-        found |= tiger_analyses.swap_accuracy(
+        accuracy |= tiger_analyses.swap_accuracy(
             lambda samples, spec=spec: bench.columns([spec], samples, why),  # type: ignore[misc]
             pairs,
         )
     head = ["metric", *kinds]
     cells = [head, ["pairs", *(str(sizes.get(k, "")) for k in kinds)]]
-    cells += [[m, *(f"{row.get(k, np.nan):.1f}" for k in kinds)] for m, row in found.items()]
+    cells += [[m, *(f"{row.get(k, np.nan):.1f}" for k in kinds)] for m, row in accuracy.items()]
     printed = reported()["tiger"]["text_sensitivity_property_accuracy"]
     paper = ", ".join(f"{k} {v['TIGEr']:.1f}" for k, v in printed.items())
-    values = np.array([[row.get(k, np.nan) / 100 for k in kinds] for row in found.values()])
+    values = np.array([[row.get(k, np.nan) / 100 for k in kinds] for row in accuracy.values()])
     return Analysis(
         "TIGEr, Figure 7: sensitivity to one replaced word (PASCAL-50S references)",
         cells,
@@ -223,5 +223,5 @@ def sensitivity(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
             "references",
             *left_out(why),
         ],
-        heat=(list(found), kinds, values, 0.5) if found else None,
+        heat=(list(accuracy), kinds, values, 0.5) if accuracy else None,
     )

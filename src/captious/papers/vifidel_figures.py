@@ -50,11 +50,11 @@ DISTANCES: dict[str, tuple[float, ...]] = {
 def importance(bench: Bench) -> Analysis:
     """VIFIDEL, Figure 3: the weights rho of three words, from the distances that it prints."""
     printed = reported()["vifidel"]["figure3_rho"]
-    found = weights_of(DISTANCES)
+    weights = weights_of(DISTANCES)
     cells = [["word", "rho, paper", "rho, ours", "distances to five references (paper)"]]
     for word, distances in DISTANCES.items():
         told = ", ".join(f"{d:g}" for d in distances)
-        cells.append([word, f"{printed[word]['rho']:.2f}", f"{found[word]:.3f}", told])
+        cells.append([word, f"{printed[word]['rho']:.2f}", f"{weights[word]:.3f}", told])
     return Analysis(
         "VIFIDEL, Figure 3: importance of words by references",
         cells,
@@ -98,10 +98,10 @@ def _tables(bench: Bench) -> list[str]:
 
 def _example(bench: Bench, example: tuple[int, str, tuple[str, ...]]) -> tuple[str, list[str]]:
     image, caption, _ = example
-    found = _coco.captions(bench.root)
-    if image not in found:
+    captions = _coco.captions(bench.root)
+    if image not in captions:
         raise InputError(f"COCO's captions here lack the image {image} of the example")
-    return caption, found[image][:5]
+    return caption, captions[image][:5]
 
 
 def examples(bench: Bench) -> Analysis:
@@ -147,11 +147,11 @@ def _scored(
     why: dict[str, str] = {}
     specs = [f"vifidel(profile='{p}',vectors='{v}')" for v in _tables(bench) for p in _PROFILES]
     others = usable(tuple(constant))[0] if constant else []
-    found = bench.columns([*specs, *others], samples, why)
-    heads = [s for s in found if s.startswith("vifidel")]
+    columns = bench.columns([*specs, *others], samples, why)
+    heads = [s for s in columns if s.startswith("vifidel")]
     cells = [["example", "paper", *heads, *others]]
     for at, name in enumerate(rows):
-        values = [number(float(found[h][at]), 3) for h in (*heads, *others)]
+        values = [number(float(columns[h][at]), 3) for h in (*heads, *others)]
         cells.append([name, f"{printed[name]:.2f}", *values])
     said = [
         f"word vectors: {', '.join(_tables(bench))} (the paper's are {WORD2VEC})",
@@ -169,7 +169,7 @@ def _scored(
 
 def _curves(bench: Bench, why: dict[str, str]) -> dict[str, Choice]:
     """Return what Figure 4 draws: the text metrics, VIFIDEL gold, VIFIDEL with a detector."""
-    out: dict[str, Choice] = {}
+    chosen: dict[str, Choice] = {}
     asked = {label: choices for label, choices in CLASSIC.items() if not isinstance(choices, str)}
     for label in ("VIFIDEL gold", "VIFIDEL D500"):
         for profile in ("paper", "measured"):
@@ -181,8 +181,8 @@ def _curves(bench: Bench, why: dict[str, str]) -> dict[str, Choice]:
         if choice is None:
             why[label] = short(lacking)
         else:
-            out[label] = choice
-    return out
+            chosen[label] = choice
+    return chosen
 
 
 def _protocol(references: int) -> str:

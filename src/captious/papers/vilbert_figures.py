@@ -50,15 +50,15 @@ def layers(bench: Bench) -> Analysis:
                 continue
             for layer in range(1, LAYERS + 1):
                 try:
-                    found = bench.result(_spec(begin, layer), name)
+                    evaluation = bench.result(_spec(begin, layer), name)
                 except UsageError:
                     break  # deeper than this model is
-                stopped = next((r.reason for r in found.results if r.reason), "")
+                stopped = next((r.reason for r in evaluation.results if r.reason), "")
                 if stopped:
                     if layer == 1:
                         why[f"{model}, {title}"] = short(stopped)
                     break
-                for r in found.results:
+                for r in evaluation.results:
                     column = r.metric.partition("(")[0]
                     lines.setdefault(f"{model} {column[-1].upper()}", []).append(r.value)
                     interval = f"[{r.low:.4f}, {r.high:.4f}]" if r.low == r.low else ""

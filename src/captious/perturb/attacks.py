@@ -60,58 +60,58 @@ Attack = Callable[[list[str], np.random.Generator, Material, int], list[str]]
 
 
 def _content(words: Sequence[str]) -> list[str]:
-    found = [w for w in words if w.lower() not in LIGHT]
-    return list(dict.fromkeys(found)) or list(dict.fromkeys(words))
+    content = [w for w in words if w.lower() not in LIGHT]
+    return list(dict.fromkeys(content)) or list(dict.fromkeys(words))
 
 
 def repetition(words: list[str], rng: np.random.Generator, kit: Material, count: int) -> list[str]:
     """The caption twice; its end three times; its first half twice; its content words again."""
     end = words[-min(3, len(words)) :]
     half = words[: max(1, len(words) // 2)]
-    made = [
+    longer = [
         [*words, *words],
         [*words, *end, *end],
         [*half, *words],
         [*words, *_content(words)],
     ]
-    return [" ".join(w) for w in made[:count]]
+    return [" ".join(w) for w in longer[:count]]
 
 
 def objects(words: list[str], rng: np.random.Generator, kit: Material, count: int) -> list[str]:
     """Append two or three frequent things that the caption does not name."""
     held = {w.lower() for w in words}
     free = [o for o in kit.objects if o not in held]
-    out = []
+    captions = []
     for number in range(count):
-        some = rng.choice(free, min(len(free), 2 + number % 2), replace=False).tolist()
-        out.append(" ".join([*words, "with", "a", " and a ".join(some)]))
-    return out
+        named = rng.choice(free, min(len(free), 2 + number % 2), replace=False).tolist()
+        captions.append(" ".join([*words, "with", "a", " and a ".join(named)]))
+    return captions
 
 
 def shuffle(words: list[str], rng: np.random.Generator, kit: Material, count: int) -> list[str]:
     """The same words in another order."""
     if len(set(words)) < 2:
         return []
-    out: list[str] = []
+    captions: list[str] = []
     for _ in range(20 * count):
-        made = [words[i] for i in rng.permutation(len(words))]
-        if made != words and " ".join(made) not in out:
-            out.append(" ".join(made))
-        if len(out) == count:
+        order = [words[i] for i in rng.permutation(len(words))]
+        if order != words and " ".join(order) not in captions:
+            captions.append(" ".join(order))
+        if len(captions) == count:
             break
-    return out
+    return captions
 
 
 def template(words: list[str], rng: np.random.Generator, kit: Material, count: int) -> list[str]:
     """The caption's content words in a frame that fits all."""
     content = _content(words)
-    made = [
+    framed = [
         "there is a " + " and there is a ".join(content),
         "a photo of " + " ".join(content),
         "this picture shows a " + " and a ".join(content),
         "image " + " ".join(content) + " image",
     ]
-    return made[:count]
+    return framed[:count]
 
 
 def frequent(words: list[str], rng: np.random.Generator, kit: Material, count: int) -> list[str]:
@@ -168,21 +168,21 @@ def gamed(
     rng = np.random.default_rng(seed)
     texts = samples.captions()
     kit = kit or Material.of(texts)
-    made: list[str] = []
+    spoilt: list[str] = []
     source: list[int] = []
     kinds: list[str] = []
     for row, text in enumerate(texts):
         for attack in attacks:
-            for one in spoil(text, attack, rng, kit, variants):
-                made.append(one)
+            for caption in spoil(text, attack, rng, kit, variants):
+                spoilt.append(caption)
                 source.append(row)
                 kinds.append(attack)
-    if not made:
+    if not spoilt:
         raise InputError("no caption holds a word that an attack could work on")
     references = samples.references()
     held = samples.objects
     built = CaptionSet.build(
-        made,
+        spoilt,
         [references[row] for row in source],
         ids=[f"{samples.ids[row]}|{kind}|{i}" for i, (row, kind) in
              enumerate(zip(source, kinds, strict=True))],

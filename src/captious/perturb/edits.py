@@ -41,9 +41,9 @@ def swap(words: list[str], rng: np.random.Generator) -> list[str] | None:
     if not pairs:
         return None
     a, b = pairs[int(rng.integers(len(pairs)))]
-    out = list(words)
-    out[a], out[b] = words[b], words[a]
-    return out
+    swapped = list(words)
+    swapped[a], swapped[b] = words[b], words[a]
+    return swapped
 
 
 def repeat(words: list[str], rng: np.random.Generator) -> list[str] | None:
@@ -71,9 +71,9 @@ def shuffle(words: list[str], rng: np.random.Generator) -> list[str] | None:
     if len({w.lower() for w in words}) < 3:
         return None
     while True:
-        out = [words[i] for i in rng.permutation(len(words))]
-        if out != words:
-            return out
+        shuffled = [words[i] for i in rng.permutation(len(words))]
+        if shuffled != words:
+            return shuffled
 
 
 def truncate(words: list[str], rng: np.random.Generator) -> list[str] | None:
@@ -98,9 +98,9 @@ def _replace(groups: Sequence[Sequence[str]], same: bool) -> Change:
             for w in group
             if w != old and (n == line[old]) == same
         ]
-        out = list(words)
-        out[at] = others[int(rng.integers(len(others)))]
-        return out
+        replaced = list(words)
+        replaced[at] = others[int(rng.integers(len(others)))]
+        return replaced
 
     return change
 
@@ -123,12 +123,12 @@ KINDS: dict[str, Change] = {
 
 def change_all(captions: Sequence[str], seed: int) -> dict[str, list[str | None]]:
     """Return the changed captions of every kind; None where a change does not apply."""
-    out: dict[str, list[str | None]] = {}
+    by_kind: dict[str, list[str | None]] = {}
     for number, (kind, change) in enumerate(KINDS.items()):
         rng = np.random.default_rng([seed, number])
-        found: list[str | None] = []
+        changed_captions: list[str | None] = []
         for caption in captions:
             changed = change(caption.split(), rng)
-            found.append(None if changed is None else " ".join(changed))
-        out[kind] = found
-    return out
+            changed_captions.append(None if changed is None else " ".join(changed))
+        by_kind[kind] = changed_captions
+    return by_kind

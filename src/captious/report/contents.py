@@ -19,6 +19,7 @@ from captious._version import __version__
 from captious.engine.compare import Comparison, compare
 from captious.engine.table import ScoreTable
 from captious.errors import InputError
+from captious.report.extras import Extras
 from captious.report.labels import label, times
 from captious.statistics import bootstrap
 from captious.text.stoplists import stop_words
@@ -48,13 +49,8 @@ def choose(table: ScoreTable, most: int, seed: int = bootstrap.SEED) -> Shown:
     Beyond that, a quarter each is taken of the best, the worst, those about which the metrics
     disagree most, and random ones.
     """
-    systems = list(table.corpora)
-    number = {system: at for at, system in enumerate(systems)}
-    samples: dict[str, list[int | None]] = {}
-    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        samples.setdefault(str(name), [None] * len(systems))[number[system]] = row
-    listed = list(samples.values())
-    room = max(1, most // len(systems))
+    listed = by_sample(table)
+    room = max(1, most // len(table.corpora))
     if len(listed) <= room:
         return Shown(listed, len(listed), "")
     ranks = np.array([_ranks(table.values[c], table.columns[c].higher_is_better)
@@ -85,6 +81,15 @@ def choose(table: ScoreTable, most: int, seed: int = bootstrap.SEED) -> Shown:
     return Shown([listed[at] for at in sorted(chosen)], len(listed), how)
 
 
+def by_sample(table: ScoreTable) -> list[list[int | None]]:
+    """Return the rows of every sample, one place per system."""
+    number = {system: at for at, system in enumerate(table.corpora)}
+    samples: dict[str, list[int | None]] = {}
+    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
+        samples.setdefault(str(name), [None] * len(number))[number[system]] = row
+    return list(samples.values())
+
+
 def _ranks(values: Floats, better: bool) -> Floats:
     """Return the place of each value between 0 (worst) and 1 (best)."""
     out = np.full(len(values), np.nan)
@@ -94,13 +99,15 @@ def _ranks(values: Floats, better: bool) -> Floats:
     return out
 
 
-def contents(table: ScoreTable, shown: Shown) -> dict[str, Any]:
-    """Return everything except photographs and explanations."""
+def contents(table: ScoreTable, shown: Shown, extras: Extras | None = None) -> dict[str, Any]:
+    """Return everything except photographs and explanations; ``extras`` are the user's columns."""
+    extras = extras or Extras()
     systems = list(table.corpora)
     names = list(table.values)
     comparison = _comparison(table)
     main = main_columns(table)
     job = table.job or {}
+    axes = table.values | extras.numbers
     return {
         "version": __version__,
         "captions": len(table),
@@ -121,6 +128,7 @@ def contents(table: ScoreTable, shown: Shown) -> dict[str, Any]:
             }
             for name in names
         ],
+        "axes": list(extras.numbers),
         "corpus": [
             [[_n(v), _n(v.low), _n(v.high)] for v in (table.corpora[s][c] for c in names)]
             for s in systems
@@ -135,11 +143,11 @@ def contents(table: ScoreTable, shown: Shown) -> dict[str, Any]:
             "seed": comparison.seed,
             "count": len(comparison.differences),
         },
-        "distributions": [_histogram(table, name, systems) for name in names],
+        "distributions": [_histogram(table, values, systems) for values in axes.values()],
         "differences": _differences(table, systems, names),
-        "dots": _dots(table, shown, names, systems),
-        "items": _items(table, shown, names),
-        "buckets": buckets(table),
+        "dots": _dots(table, shown, axes, systems),
+        "items": items(table, shown.rows, reasons_of(table), extras),
+        "buckets": buckets(table, extras),
         "shown": {"samples": len(shown.rows), "how": shown.how},
         "notes": [f"{text}: {count:,}" for text, count in table.notes.items()],
         "unscored": [
@@ -170,14 +178,8 @@ def _comparison(table: ScoreTable) -> Comparison | None:
     """Test every pair of systems; None where there is one, or where samples differ."""
     if len(table.corpora) < 2:
         return None
-    pairs = len(table.corpora) * (len(table.corpora) - 1) // 2
-    images = len(set(table.images.tolist()))
-    # A p-value is at least 1 / trials, and the correction multiplies it by the number of tests:
-    # too few trials would call nothing significant, however large the difference.
-    needed = 100 * pairs * len(table.values)
-    trials = int(min(max(1000, needed), 10_000, max(1000, 3e8 / max(images, 1))))
     try:
-        return compare(table, trials=trials)
+        return compare(table)
     except InputError:
         return None
 
@@ -197,8 +199,7 @@ def _tests(
     ]  # fmt: skip
 
 
-def _histogram(table: ScoreTable, name: str, systems: list[str]) -> dict[str, Any]:
-    values = table.values[name]
+def _histogram(table: ScoreTable, values: Floats, systems: list[str]) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     if not len(known):
         return {"low": 0, "high": 1, "counts": [[0] * BINS for _ in systems]}
@@ -244,7 +245,9 @@ def _differences(table: ScoreTable, systems: list[str], names: list[str]) -> lis
     return out
 
 
-def _dots(table: ScoreTable, shown: Shown, names: list[str], systems: list[str]) -> dict[str, Any]:
+def _dots(
+    table: ScoreTable, shown: Shown, axes: dict[str, Floats], systems: list[str]
+) -> dict[str, Any]:
     """Return the values of captions outside the gallery, so that the scatter shows the crowd."""
     inside = {row for rows in shown.rows for row in rows if row is not None}
     others = np.array([row for row in range(len(table)) if row not in inside], np.int64)
@@ -253,17 +256,32 @@ def _dots(table: ScoreTable, shown: Shown, names: list[str], systems: list[str])
     at = {s: i for i, s in enumerate(systems)}
     return {
         "systems": [at[s] for s in table.systems[others]],
-        "values": [[_r(v) for v in table.values[name][others].tolist()] for name in names],
+        "values": [[_r(v) for v in values[others].tolist()] for values in axes.values()],
     }
 
 
-def _items(table: ScoreTable, shown: Shown, names: list[str]) -> list[dict[str, Any]]:
-    columns = [table.values[name] for name in names]
-    reasons: dict[tuple[str, str], dict[str, str]] = {}
+Reasons = dict[tuple[str, str], dict[str, str]]
+
+
+def reasons_of(table: ScoreTable) -> Reasons:
+    """Return why captions were not scored: by id and system, by column."""
+    reasons: Reasons = {}
     for u in table.unscored:
         reasons.setdefault((u.id, u.system), {})[u.column] = u.reason
+    return reasons
+
+
+def items(
+    table: ScoreTable,
+    listed: list[list[int | None]],
+    reasons: Reasons,
+    extras: Extras | None = None,
+) -> list[dict[str, Any]]:
+    """Return what the gallery shows of some samples, each a list of rows, one per system."""
+    names = list(table.values)
+    columns = [*table.values.values(), *(extras or Extras()).numbers.values()]
     items = []
-    for rows in shown.rows:
+    for rows in listed:
         first = next(row for row in rows if row is not None)
         sample = table.samples[first]
         captions: list[dict[str, Any] | None] = []
@@ -295,8 +313,8 @@ def _items(table: ScoreTable, shown: Shown, names: list[str]) -> list[dict[str, 
 # -- buckets -----------------------------------------------------------------------------------
 
 
-def buckets(table: ScoreTable) -> list[dict[str, Any]]:
-    """Return corpus values per part of the captions: by length, agreement, rare words."""
+def buckets(table: ScoreTable, extras: Extras) -> list[dict[str, Any]]:
+    """Return corpus values by length, agreement, rare words and the user's columns."""
     lengths = np.array([len(text.split()) for text in table.captions], float)
     agree, rare = _of_references(table)
     out = []
@@ -304,6 +322,7 @@ def buckets(table: ScoreTable) -> list[dict[str, Any]]:
         ("caption length", lengths, "short", "long", "words"),
         ("agreement of the references", agree, "they differ", "they agree", "%"),
         ("rare words in the references", rare, "common words", "rare words", ""),
+        *((name, values, "low", "high", "n") for name, values in extras.numbers.items()),
     ):
         parts = _thirds(values)
         if len(parts) < 2:
@@ -320,6 +339,12 @@ def buckets(table: ScoreTable) -> list[dict[str, Any]]:
                 ],
             }
         )  # fmt: skip
+    for title, words_of in extras.words.items():
+        out.append({"title": title, "parts": [
+            {"label": word, "range": "", "n": int((words_of == word).sum()),
+             "values": _bucket(table, words_of == word)}
+            for word in sorted({w for w in words_of if w is not None})
+        ]})  # fmt: skip
     return out
 
 
@@ -367,6 +392,8 @@ def _range(values: Floats, unit: str) -> str:
     if unit == "words":
         span = f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
         return f"{span} words"
+    if unit == "n":
+        return f"{low:g}" if low == high else f"{low:g} to {high:g}"
     return f"{100 * low:.0f} to {100 * high:.0f} % of words shared" if unit == "%" else ""
 
 

@@ -63,7 +63,7 @@ def explain_table(table: ScoreTable, rows: list[int], seconds: float, letters: i
                     )
                     return done
                 try:
-                    told = _plain(titles[form], turns[form](row))
+                    told = plain(titles[form], turns[form](row))
                 except UsageError as err:  # the contract's answer of a metric without explanation
                     del turns[form]
                     done.left_out.append(f"{titles[form]} is not explained: {_line(err)}")
@@ -87,7 +87,8 @@ def _line(err: CaptiousError) -> str:
     return " ".join(str(err).split())[:300]
 
 
-def _plain(title: str, told: Explanation) -> dict[str, Any]:
+def plain(title: str, told: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain data that the page draws."""
     return {"metric": title, "text": told.text, "parts": [plain_part(p) for p in told.parts]}
 
 

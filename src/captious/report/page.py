@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from captious.engine.evidence import photographs_of
 from captious.engine.table import ScoreTable
 from captious.errors import MissingExtra, UsageError
 from captious.io import files
 from captious.report import contents as told
-from captious.report import explained, photographs
+from captious.report import explained, extras, photographs
+
+if TYPE_CHECKING:
+    import jinja2
 
 MOST = 500
 """Captions inside one file."""
@@ -34,6 +37,7 @@ class Options:
         seconds: bound on the time that explanations may take.
         images: folder of the photographs, if they are not where they were.
         bundle: write a folder that holds every caption.
+        columns: file with columns of the user's own, by id.
     """
 
     title: str = ""
@@ -41,6 +45,7 @@ class Options:
     seconds: float = 60.0
     images: Path | None = None
     bundle: bool = False
+    columns: Path | None = None
 
 
 def check(path: Path, options: Options) -> None:
@@ -66,6 +71,7 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     """Write the report of a table and return remarks on what was left out."""
     options = options or Options()
     check(path, options)
+    more = extras.Extras() if options.columns is None else extras.read(options.columns, table)
     most = len(table) if options.bundle else options.most
     shown = told.choose(table, most)
     rows = told.rows_of(shown).tolist()
@@ -73,10 +79,10 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     share = 50 if options.bundle else 1
     small = photographs.gather(pictures, share * _PHOTOGRAPHS)
     why = explained.explain_table(table, rows, options.seconds, share * _EXPLANATIONS)
-    data = told.contents(table, shown)
+    data = told.contents(table, shown, more)
     data["title"] = options.title or "captious report"
     data["explained"] = {str(row): parts for row, parts in why.rows.items()}
-    data["left_out"] = why.left_out
+    data["left_out"] = [*why.left_out, *more.left_out]
     data["photographs"] = {"kind": small.kind, "problems": small.problems[:20]}
     for item, listed in zip(data["items"], shown.rows, strict=True):
         item["rows"] = listed
@@ -87,7 +93,7 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     else:
         with files.replacing(path) as file:
             file.write(page(data, small.text))
-    remarks = list(why.left_out)
+    remarks = [*why.left_out, *more.left_out]
     if shown.how:
         remarks.append(
             f"{len(shown.rows):,} of {shown.total:,} samples are inside: {shown.how}; "
@@ -98,25 +104,35 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
 
 def page(data: Mapping[str, Any], photos: str, outside: bool = False) -> str:
     """Return the page; with ``outside``, data and photographs are files beside it."""
-    import jinja2
-
     web = resources("captious.report") / "web"
-    made = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = made.from_string((web / "report.html.j2").read_text("utf-8"))
-    return template.render(
+    return _template().render(
         title=data["title"],
         description=_description(data),
         css=(web / "report.css").read_text("utf-8"),
-        js=(web / "report.js").read_text("utf-8"),
-        data="" if outside else _safe(data),
+        js="".join((web / name).read_text("utf-8") for name in ("parts.js", "report.js")),
+        data="" if outside else safe(data),
         photos="" if outside else photos,
         outside=outside,
+        remote=False,
     )
 
 
-def _safe(data: Mapping[str, Any]) -> str:
+def remote(title: str) -> str:
+    """Return the page of a run in the explorer, which asks the service for its samples."""
+    return _template().render(title=title, description="", outside=True, remote=True)
+
+
+def _template() -> jinja2.Template:
+    import jinja2
+
+    made = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = (resources("captious.report") / "web" / "report.html.j2").read_text("utf-8")
+    return made.from_string(text)
+
+
+def safe(data: Mapping[str, Any]) -> str:
     """Return JSON that cannot end the script element it stands in."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -135,7 +151,7 @@ def _write_folder(folder: Path, data: Mapping[str, Any], photos: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with files.replacing(folder / "data.js") as file:
         # A script, not JSON: browsers refuse to fetch files beside a page opened from disk.
-        file.write("window.CAPTIOUS_DATA=" + _safe(data) + ";\n")
+        file.write("window.CAPTIOUS_DATA=" + safe(data) + ";\n")
     with files.replacing(folder / "photographs.js") as file:
         file.write("window.CAPTIOUS_PHOTOS=" + json.dumps(photos) + ";\n")
     with files.replacing(folder / "index.html") as file:

@@ -18,16 +18,16 @@ def corrected(p: Floats, how: str = "holm") -> Floats:
         >>> corrected(np.array([0.01, 0.04, 0.03])).tolist()
         [0.03, 0.06, 0.06]
     """
-    out = np.array(p, np.float64)
-    known = np.flatnonzero(~np.isnan(out))
+    adjusted = np.array(p, np.float64)
+    known = np.flatnonzero(~np.isnan(adjusted))
     if how == "none" or not len(known):
-        return out
+        return adjusted
     if how == "bh":
         from scipy.stats import false_discovery_control
 
-        out[known] = false_discovery_control(out[known])
-        return out
-    order = known[np.argsort(out[known])]
-    raised = np.maximum.accumulate(out[order] * np.arange(len(order), 0, -1))
-    out[order] = np.minimum(raised, 1.0)
-    return out
+        adjusted[known] = false_discovery_control(adjusted[known])
+        return adjusted
+    order = known[np.argsort(adjusted[known])]
+    raised = np.maximum.accumulate(adjusted[order] * np.arange(len(order), 0, -1))
+    adjusted[order] = np.minimum(raised, 1.0)
+    return adjusted

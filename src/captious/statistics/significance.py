@@ -142,7 +142,7 @@ def spearman(data: Observations, weights: Floats) -> Floats:
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     per_level = np.zeros((data.size, len(values)))
     np.add.at(per_level, (unit, level), counts)
-    out = []
+    rhos = []
     step = max(1, _BLOCK // len(cells))
     for start in range(0, len(weights), step):
         part = weights[start : start + step]
@@ -155,8 +155,8 @@ def spearman(data: Observations, weights: Floats) -> Floats:
         together = np.einsum("rg,rg->r", np.add.reduceat(w, starts, axis=1), x)
         spread = np.einsum("rg,rg,rg->r", x_totals, x, x) * np.einsum("rl,rl,rl->r", y_totals, y, y)
         with np.errstate(invalid="ignore", divide="ignore"):
-            out.append(together / np.sqrt(spread))
-    return np.concatenate(out)
+            rhos.append(together / np.sqrt(spread))
+    return np.concatenate(rhos)
 
 
 def pearson(data: Observations, weights: Floats) -> Floats:
@@ -204,15 +204,15 @@ def permutation(
     Returns:
         The difference of the measures, and the two-sided p-value.
     """
-    one, two = standardised(a, measure), standardised(b, measure)
-    if linear(measure, one, two, y):
-        gaps, p = flips(tau_c_gap(one, two, y, units, size)[:, None], trials, seed)
+    scaled_a, scaled_b = standardised(a, measure), standardised(b, measure)
+    if linear(measure, scaled_a, scaled_b, y):
+        gaps, p = flips(tau_c_gap(scaled_a, scaled_b, y, units, size)[:, None], trials, seed)
         return float(gaps[0]), float(p[0])
     swap = np.random.default_rng(seed).integers(0, 2, (trials, size), np.int8)
     swap = np.vstack([np.zeros((1, size), np.int8), swap])  # first, the observed assignment
     mine = np.hstack([1 - swap, swap]).astype(np.float64)
     both = Observations(
-        np.concatenate([one, two]),
+        np.concatenate([scaled_a, scaled_b]),
         np.concatenate([y, y] if measure != "rho" else [standardised(y, "rho")] * 2),
         np.concatenate([units, units + size]),
         2 * size,
@@ -268,13 +268,13 @@ def tau_c_gap(a: Floats, b: Floats, y: Floats, units: Ints, size: int) -> Floats
 
 def _signs_against(x: Floats, y: Floats, other_x: Floats, other_y: Floats) -> Floats:
     """Return for every observation the sum of sign(x - other x) sign(y - other y)."""
-    out = np.zeros(len(x))
+    sums = np.zeros(len(x))
     for level in np.unique(other_y):
         values = np.sort(other_x[other_y == level])
         below = np.searchsorted(values, x, "left")
         above = len(values) - np.searchsorted(values, x, "right")
-        out += np.sign(y - level) * (below - above)
-    return out
+        sums += np.sign(y - level) * (below - above)
+    return sums
 
 
 def accuracy_gap(a: Floats, b: Floats, units: Ints, size: int) -> Floats:

@@ -153,11 +153,11 @@ class _Reader:
             if three and not any(words[k] == "a" for k in self.children[i]):
                 continue
             of = self._child(i, "prep", "of")
-            thing = None if of is None else self._child(of, "pobj")
-            if of is not None and thing is not None and self.noun[thing]:
-                self.stands_for[i] = thing
+            noun = None if of is None else self._child(of, "pobj")
+            if of is not None and noun is not None and self.noun[noun]:
+                self.stands_for[i] = noun
                 labels[of] = "dep"
-                self.attributes.append((thing, "a" if three else self.lemmas[i]))
+                self.attributes.append((noun, "a" if three else self.lemmas[i]))
 
     def _pronouns(self) -> None:
         """Let pronouns stand for the head of the first noun phrase."""
@@ -187,10 +187,10 @@ class _Reader:
 
     def _joined(self, i: int) -> list[int]:
         """Return a token and everything coordinated with it."""
-        found = [i]
-        for j in found:
-            found.extend(k for k in self.children[j] if self.labels[k] == "conj")
-        return found
+        joined = [i]
+        for j in joined:
+            joined.extend(k for k in self.children[j] if self.labels[k] == "conj")
+        return joined
 
     def _things(self, i: int) -> list[int]:
         """Return the nouns that a token and its coordinates stand for."""
@@ -202,47 +202,47 @@ class _Reader:
         stands, tags = self.stands_for, self.tags
         return [stands[j] for j in self._joined(i) if tags[stands[j]] != "PRP"]
 
-    def _collapsed(self, preposition: int, thing: int) -> int | None:
+    def _collapsed(self, preposition: int, noun: int) -> int | None:
         """Return the "of" below the top in "on top of", if this is such a phrase."""
-        if (self.words[preposition], self.words[thing], "of") not in THREE_WORD_PREPOSITIONS:
+        if (self.words[preposition], self.words[noun], "of") not in THREE_WORD_PREPOSITIONS:
             return None
-        if any(self.labels[k] in ("det", "amod") for k in self.children[thing]):
+        if any(self.labels[k] in ("det", "amod") for k in self.children[noun]):
             return None
-        return self._child(thing, "prep", "of")
+        return self._child(noun, "prep", "of")
 
     def _below(self, preposition: int, name: str, nouns: bool) -> list[tuple[str, int]]:
         """Return (preposition, noun) pairs below a preposition, or pairs with any word."""
-        found: list[tuple[str, int]] = []
+        pairs: list[tuple[str, int]] = []
         for k in self.children[preposition]:
             label = self.labels[k]
             if label == "pobj":
                 of = self._collapsed(preposition, k)
                 if of is not None:
-                    found += self._below(of, f"{name} {self.words[k]} of", nouns)
+                    pairs += self._below(of, f"{name} {self.words[k]} of", nouns)
                     continue
-                things = self._things(k) if nouns else self._words(k)
-                found += [(name, thing) for thing in things]
+                targets = self._things(k) if nouns else self._words(k)
+                pairs += [(name, target) for target in targets]
             elif label == "prep":
-                found += self._below(k, f"{name} {self.words[k]}", nouns)
+                pairs += self._below(k, f"{name} {self.words[k]}", nouns)
             elif label == "conj":
-                found += self._below(k, self.words[k], nouns)
-        return found
+                pairs += self._below(k, self.words[k], nouns)
+        return pairs
 
     def _prepositional(self, i: int, nouns: bool) -> list[tuple[str, int]]:
         """Return (preposition, noun) pairs that modify a verb or noun."""
-        found: list[tuple[str, int]] = []
+        pairs: list[tuple[str, int]] = []
         words, labels = self.words, self.labels
         for k in self.children[i]:
             label = labels[k]
             if label in ("prep", "agent", "dative"):
-                found += self._below(k, words[k], nouns)
+                pairs += self._below(k, words[k], nouns)
             elif label == "advmod":
                 for p in self.children[k]:
                     if labels[p] == "prep":
                         both = (words[k], words[p]) in TWO_WORD_PREPOSITIONS
                         name = f"{words[k]} {words[p]}" if both else words[p]
-                        found += self._below(p, name, nouns)
-        return found
+                        pairs += self._below(p, name, nouns)
+        return pairs
 
     # -- tuples -----------------------------------------------------------------------------
 
@@ -260,10 +260,10 @@ class _Reader:
         words, labels, lemmas = self.words, self.labels, self.lemmas
         subjects = self._subjects(v)
         direct = [
-            ("", thing)
+            ("", noun)
             for k in self.children[v]
             if labels[k] in ("dobj", "dative")
-            for thing in self._things(k)
+            for noun in self._things(k)
         ]
         placed = self._prepositional(v, nouns=True)
         if lemmas[v] == "be":
@@ -286,9 +286,9 @@ class _Reader:
         agent = self._child(v, "agent")
         if passive is not None and agent is not None:
             self.relations += [
-                (by, lemmas[v], thing)
+                (by, lemmas[v], noun)
                 for _, by in self._below(agent, "by", nouns=True)
-                for thing in self._things(passive)
+                for noun in self._things(passive)
             ]
 
     def _copula(self, v: int, subjects: Sequence[int], placed: list[tuple[str, int]]) -> None:
@@ -305,15 +305,15 @@ class _Reader:
 
     def _noun(self, i: int) -> None:
         labels, tags, lemmas = self.labels, self.tags, self.lemmas
-        thing = self.stands_for[i]
+        noun = self.stands_for[i]
         for k in self.children[i]:
             label = labels[k]
             if label in ("amod", "compound") or (label == "nmod" and tags[k][:2] in ("NN", "JJ")):
-                self.attributes += [(thing, self._quality(j)) for j in self._joined(k)]
+                self.attributes += [(noun, self._quality(j)) for j in self._joined(k)]
             elif label == "nummod" and tags[i] in ("NNS", "NNPS"):
-                self.attributes.append((thing, lemmas[k]))
+                self.attributes.append((noun, lemmas[k]))
             elif label == "poss":
-                self.relations += [(owner, "have", thing) for owner in self._things(k)]
+                self.relations += [(owner, "have", noun) for owner in self._things(k)]
         if labels[i] == "pobj" and self._collapsed(self.heads[i], i) is not None:
             return
-        self.relations += [(thing, name, o) for name, o in self._prepositional(i, nouns=False)]
+        self.relations += [(noun, name, o) for name, o in self._prepositional(i, nouns=False)]

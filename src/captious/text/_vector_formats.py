@@ -238,7 +238,7 @@ def _read_text(path: Path, stream: IO[bytes], dim: int, first: bytes) -> Iterato
         parts = line.rstrip().rsplit(b" ", dim)
         if len(parts) != dim + 1:
             if line.strip():
-                raise InputError(f"{path}: row {line[:40]!r} has not {dim} numbers")
+                raise InputError(f"{path}: row {line[:40]!r} does not have {dim} numbers")
             continue
         words.append(parts[0].decode("utf-8", errors="replace"))
         numbers.append(parts[1:])

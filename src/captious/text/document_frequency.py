@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from scipy import sparse
 from captious import assets
 from captious.errors import InputError, UsageError
 from captious.reading import read_arrays, reading
-from captious.text import ngrams
+from captious.text import gram_kernels, ngrams
 from captious.text.ngrams import Hashes
 from captious.types import CaptionSet, TextPool
 
 _FORMAT = 1
 _ORDERS = range(1, ngrams.ORDERS + 1)
+
+Counts = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class DocumentFrequency:
     """
 
     grams: tuple[Hashes, ...]
-    counts: tuple[npt.NDArray[np.int64], ...]
+    counts: tuple[Counts, ...]
     documents: int
     label: str
     tokenizer: str
@@ -48,18 +50,24 @@ class DocumentFrequency:
     members: _Members | None = field(default=None, repr=False)
 
     @cached_property
-    def _sorted(self) -> tuple[tuple[Hashes, npt.NDArray[np.int64]], ...]:
+    def _sorted(self) -> tuple[tuple[Hashes, Counts], ...]:
         out = []
         for names, counts in zip(self.grams, self.counts, strict=True):
-            order = np.argsort(names)
-            out.append((names[order], counts[order]))
+            if len(names) > 1 and not bool((names[1:] > names[:-1]).all()):
+                order = np.argsort(names)
+                names, counts = names[order], counts[order]
+            out.append((names, counts))
         return tuple(out)
 
-    def lookup(self, order: int, names: Hashes) -> npt.NDArray[np.int64]:
+    def __getstate__(self) -> dict[str, Any]:
+        """Other processes get the fields, not what was derived from them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def lookup(self, order: int, names: Hashes) -> Counts:
         """Return the frequencies of n-grams of one order (1-based); an unseen one has 0."""
         known, counts = self._sorted[order - 1]
         if not len(known):
-            return np.zeros(len(names), np.int64)
+            return np.zeros(len(names), np.uint32)
         at = np.minimum(np.searchsorted(known, names), len(known) - 1)
         return np.where(known[at] == names, counts[at], 0)
 
@@ -71,6 +79,31 @@ class DocumentFrequency:
         else:
             df = self.lookup(order, table.grams[order - 1])
         return np.log(float(self.documents)) - np.log(np.maximum(df, 1.0))
+
+    def gram_idf(self, pool: TextPool, order: int) -> npt.NDArray[np.float64]:
+        """Return the same for every n-gram of ``ngrams.compiled``, text by text."""
+        grams = ngrams.compiled(pool, self.tokenizer, self.stem)
+        kernels = gram_kernels.kernels(0)
+        if grams is None or kernels is None:
+            raise RuntimeError("gram_idf is for pools whose n-grams were counted by compiled code")
+        members = self.members
+        if members is not None and members.pool is pool and members.places is not None:
+            places = members.places[order - 1].copy()
+        else:
+            places = np.full(len(grams[order - 1].names), -1, np.int32)
+        slots = self._slots(order)
+        kernels._places(self.grams[order - 1], slots, grams[order - 1].names, places)
+        idf = np.log(float(self.documents)) - np.log(np.maximum(self.counts[order - 1], 1.0))
+        return np.append(idf, np.log(float(self.documents)))[places]  # -1: unseen, the last
+
+    def _slots(self, order: int) -> npt.NDArray[np.int32]:
+        """Return a table of slots over the n-grams of one order; made once."""
+        made: dict[int, Any] = self.__dict__.setdefault("_slots_by_order", {})
+        if order not in made:
+            kernels = gram_kernels.kernels(0)
+            names = self.grams[order - 1]
+            made[order] = kernels._spread(names, len(names), int(kernels._slots_for(len(names))))
+        return made[order]
 
     @property
     def fingerprint(self) -> str:
@@ -87,8 +120,15 @@ class DocumentFrequency:
         return digest.hexdigest()
 
     def sealed(self) -> DocumentFrequency:
-        """Return the counts alone, small and ready to be added to those of other documents."""
-        return replace(self, members=None)
+        """Return the counts alone, in order, ready to be added to those of other documents."""
+        grams, counts = zip(*self._sorted, strict=True)
+        return replace(self, grams=grams, counts=counts, members=None)
+
+    def frequent(self) -> DocumentFrequency:
+        """Return the counts of n-grams that more than one document holds; the others weigh 1."""
+        kept = [(names[counts > 1], counts[counts > 1]) for names, counts in self._sorted]
+        grams, counts = zip(*kept, strict=True)
+        return replace(self, grams=grams, counts=counts, members=None)
 
     def save(self, path: Path) -> None:
         """Write the table; n-grams of frequency 1 are left out (unseen counts the same)."""
@@ -115,16 +155,20 @@ class _Members:
     """Which references belong to which document; enough to count again after a merge."""
 
     keys: npt.NDArray[np.object_]
-    presence: tuple[Any, ...] | None
+    presence: tuple[tuple[Hashes, Any], ...] | None
     pool: TextPool | None
     incidence: Any = None
+    places: tuple[npt.NDArray[np.int32], ...] | None = None
+    """Where each n-gram of the pool stands among those that were counted (compiled code)."""
 
-    def matrices(self, tokenizer: str, stem: bool) -> tuple[Any, ...]:
-        """Return per order a (documents, grams) matrix of occurrence."""
+    def matrices(self, tokenizer: str, stem: bool) -> tuple[tuple[Hashes, Any], ...]:
+        """Return per order the n-grams and a (documents, grams) matrix of occurrence."""
         if self.presence is not None or self.pool is None:
             return self.presence or ()
+        table = ngrams.table(self.pool, tokenizer, stem)
         return tuple(
-            _presence(self.incidence, m) for m in ngrams.table(self.pool, tokenizer, stem).counts
+            (names, _presence(self.incidence, counts))
+            for names, counts in zip(table.grams, table.counts, strict=True)
         )
 
 
@@ -138,7 +182,6 @@ def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentF
         by: ``image`` (all references of one image are one document, however many captions are
             judged) or ``row`` (every judged caption counts its references again).
     """
-    table = ngrams.table(samples.pool, tokenizer, stem)
     if by == "image":
         keys, document = np.unique(samples.image_keys.astype(str), return_inverse=True)
         document = document[samples.reference_rows]
@@ -149,20 +192,35 @@ def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentF
         raise UsageError(f"df can count by 'image' or by 'row', not by {by!r}")
     incidence = sparse.csr_matrix(
         (np.ones(len(document), np.int32), (document, samples.reference)),
-        shape=(len(keys), table.none + 1),
+        shape=(len(keys), len(samples.pool) + 1),
     )
+    label = f"corpus({by}s={len(keys)})"
+    held = _Members(keys.astype(object), None, samples.pool, incidence)
+    compiled = ngrams.compiled(samples.pool, tokenizer, stem)
+    if compiled is not None:
+        order = np.argsort(document, kind="stable")
+        counted = [
+            gram_kernels.kernels(0)._documents(
+                g.bounds, g.names, samples.reference[order], document[order]
+            )
+            for g in compiled
+        ]
+        grams, found_in, places = zip(*counted, strict=True)
+        held = replace(held, places=places)
+        return DocumentFrequency(grams, found_in, len(keys), label, tokenizer, stem, held)
+    table = ngrams.table(samples.pool, tokenizer, stem)
     counts = tuple(
-        np.bincount(_presence(incidence, m).indices, minlength=m.shape[1]).astype(np.int64)
+        np.bincount(_presence(incidence, m).indices, minlength=m.shape[1]).astype(np.uint32)
         for m in table.counts
     )
     return DocumentFrequency(
         table.grams,
         _fit(counts, table.grams),
         len(keys),
-        f"corpus({by}s={len(keys)})",
+        label,
         tokenizer,
         stem,
-        _Members(keys.astype(object), None, samples.pool, incidence),
+        held,
     )
 
 
@@ -181,13 +239,13 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
     )
     left, right = (x.members.matrices(a.tokenizer, a.stem) for x in (a, b) if x.members)
     grams, counts, presence = [], [], []
-    for ga, gb, pa_, pb in zip(a.grams, b.grams, left, right, strict=True):
+    for (ga, pa_), (gb, pb) in zip(left, right, strict=True):
         names = np.union1d(ga, gb)
         both = sparse.vstack([_recode(pa_, ga, names), _recode(pb, gb, names)]).tocsr()
         joined = _presence(gather, both)
         grams.append(names)
-        presence.append(joined)
-        counts.append(np.bincount(joined.indices, minlength=len(names)).astype(np.int64))
+        presence.append((names, joined))
+        counts.append(np.bincount(joined.indices, minlength=len(names)).astype(np.uint32))
     return DocumentFrequency(
         tuple(grams),
         tuple(counts),
@@ -202,11 +260,15 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
 def _added(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequency:
     """Add the counts of disjoint documents."""
     grams, counts = [], []
+    kernels = gram_kernels.kernels(len(a.grams[-1]) + len(b.grams[-1]) >> 3)
     for left, right in zip(a._sorted, b._sorted, strict=True):
-        names = np.union1d(left[0], right[0])
-        total = np.zeros(len(names), np.int64)
-        for some, held in (left, right):
-            total[np.searchsorted(names, some)] += held
+        if kernels is not None:
+            names, total = kernels._united(*left, *right)
+        else:
+            names = np.union1d(left[0], right[0])
+            total = np.zeros(len(names), np.uint32)
+            for part, held in (left, right):
+                total[np.searchsorted(names, part)] += held
         grams.append(names)
         counts.append(total)
     documents = a.documents + b.documents
@@ -235,7 +297,7 @@ def _opened(
         file = read_arrays(path)
         facts = json.loads(bytes(file["facts"]))
         grams = tuple(file[f"grams{n}"].astype(np.uint64) for n in _ORDERS)
-        counts = tuple(file[f"counts{n}"].astype(np.int64) for n in _ORDERS)
+        counts = tuple(file[f"counts{n}"].astype(np.uint32) for n in _ORDERS)
         if any(g.ndim != 1 or g.shape != c.shape for g, c in zip(grams, counts, strict=True)):
             raise InputError(f"{path}: its arrays do not fit each other; build it again")
         if not isinstance(facts["documents"], int) or not {"tokenizer", "stem"} <= set(facts):
@@ -272,7 +334,5 @@ def _recode(matrix: Any, old: Hashes, new: Hashes) -> Any:
     )
 
 
-def _fit(
-    counts: tuple[npt.NDArray[np.int64], ...], grams: tuple[Hashes, ...]
-) -> tuple[npt.NDArray[np.int64], ...]:
+def _fit(counts: tuple[Counts, ...], grams: tuple[Hashes, ...]) -> tuple[Counts, ...]:
     return tuple(c[: len(g)] for c, g in zip(counts, grams, strict=True))

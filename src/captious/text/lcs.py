@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from captious.text.jit import Kernels
 from captious.text.tokens import TokenTable
 
+_FEW = 60_000
 _WORD = 64
 _LONG = 256  # longer captions are done one by one, so that a padded block stays small
 _BLOCK = 1 << 15
@@ -19,9 +21,58 @@ def lengths(
 ) -> npt.NDArray[np.int64]:
     """Return the LCS length of strings ``a[i]`` and ``b[i]`` of a token table.
 
-    Pairs whose second side fits a machine word are done together, column by column; longer ones
-    one by one with Python's long integers, which are bit-parallel too.
+    Pairs whose second side fits a machine word are done by compiled code, or together, column by
+    column; longer ones one by one with Python's long integers, which are bit-parallel too.
     """
+    kernels = _kernels.if_worth(len(a))
+    if kernels is not None:
+        out = kernels._walked(table.ids, table.offsets, a, b)
+        rest = np.flatnonzero(out < 0)
+    else:
+        out, rest = _by_columns(table, a, b)
+    for i in rest:
+        out[i] = _long(
+            table.ids[table.offsets[a[i]] : table.offsets[a[i] + 1]].tolist(),
+            table.ids[table.offsets[b[i]] : table.offsets[b[i] + 1]].tolist(),
+        )
+    return out
+
+
+def _walked(
+    ids: npt.NDArray[np.int32],
+    offsets: npt.NDArray[np.int64],
+    a: npt.NDArray[np.int32],
+    b: npt.NDArray[np.int32],
+) -> npt.NDArray[np.int64]:
+    """Do one pair after the other (compiled); -1 where the second side is too long."""
+    out = np.empty(len(a), np.int64)
+    for pair in range(len(a)):
+        begin, end = offsets[b[pair]], offsets[b[pair] + 1]
+        if end - begin > _WORD:
+            out[pair] = -1
+            continue
+        row = ~np.uint64(0)
+        for at in range(offsets[a[pair]], offsets[a[pair] + 1]):
+            match = np.uint64(0)
+            for place in range(begin, end):
+                if ids[place] == ids[at]:
+                    match |= np.uint64(1) << np.uint64(place - begin)
+            kept = row & match
+            row = (row + kept) | (row - kept)
+        common = 0
+        for place in range(end - begin):
+            common += (row >> np.uint64(place)) & np.uint64(1) == np.uint64(0)
+        out[pair] = common
+    return out
+
+
+_kernels = Kernels(globals(), ("_walked",), small=_FEW)
+
+
+def _by_columns(
+    table: TokenTable, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Do all pairs together, column by column; return lengths and the pairs that are left."""
     out = np.zeros(len(a), np.int64)
     short = (table.lengths[b] <= _WORD) & (table.lengths[a] <= _LONG)
     index = np.flatnonzero(short)
@@ -30,12 +81,7 @@ def lengths(
     for start in range(0, len(index), _BLOCK):
         block = index[start : start + _BLOCK]
         out[block] = _short(table, a[block], b[block])
-    for i in np.flatnonzero(~short):
-        out[i] = _long(
-            table.ids[table.offsets[a[i]] : table.offsets[a[i] + 1]].tolist(),
-            table.ids[table.offsets[b[i]] : table.offsets[b[i] + 1]].tolist(),
-        )
-    return out
+    return out, np.flatnonzero(~short)
 
 
 def _padded(table: TokenTable, index: npt.NDArray[np.int32], fill: int) -> npt.NDArray[np.int32]:

@@ -18,7 +18,8 @@ import pyarrow as pa
 from scipy import sparse
 
 from captious import settings
-from captious.text import tokens
+from captious.text import gram_kernels, tokens
+from captious.text.gram_kernels import Grams
 from captious.types import TextPool, WorkKey
 
 Hashes = npt.NDArray[np.uint64]
@@ -54,6 +55,32 @@ def table(pool: TextPool, tokenizer: str = "ptb", stem: bool = False) -> NgramTa
     )
 
 
+def compiled(
+    pool: TextPool, tokenizer: str = "ptb", stem: bool = False
+) -> tuple[Grams, ...] | None:
+    """Return the n-grams of a pool per order as compiled code wants them.
+
+    None where the pool is small or numba is not installed: then :func:`table` serves.
+    """
+    key = WorkKey[tuple[Grams, ...] | None]("compiled n-grams", (tokenizer, stem))
+    return pool.derived(key, lambda: _build_compiled(pool, tokenizer, stem))
+
+
+def _build_compiled(pool: TextPool, tokenizer: str, stem: bool) -> tuple[Grams, ...] | None:
+    kernels = gram_kernels.kernels(len(pool))
+    if kernels is None:
+        return None
+    toks = tokens.table(pool, tokenizer)
+    named = _names(toks.vocabulary, stem)
+    words = named[toks.ids] if len(named) else np.zeros(0, np.uint64)
+    return tuple(Grams(*kernels._counted(words, toks.offsets, n)) for n in range(1, ORDERS + 1))
+
+
+def _names(vocabulary: list[str], stem: bool) -> Hashes:
+    words = _stems(vocabulary) if stem else vocabulary
+    return np.fromiter((word_hash(w) for w in words), dtype=np.uint64, count=len(words))
+
+
 def word_hash(word: str) -> int:
     """Return the 64-bit name of a word."""
     raw = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -68,12 +95,11 @@ def _stems(words: list[str]) -> list[str]:
 
 def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
     toks = tokens.table(pool, tokenizer)
-    words = _stems(toks.vocabulary) if stem else toks.vocabulary
-    named = np.fromiter((word_hash(w) for w in words), dtype=np.uint64, count=len(words))
-    word = named[toks.ids] if len(words) else np.zeros(0, np.uint64)
+    named = _names(toks.vocabulary, stem)
+    word = named[toks.ids] if len(named) else np.zeros(0, np.uint64)
     left = np.repeat(toks.offsets[1:], toks.lengths) - np.arange(len(word))
     single, column = np.unique(named, return_inverse=True)  # stems may be fewer than words
-    ones = column[toks.ids] if len(words) else np.zeros(0, np.int64)
+    ones = column[toks.ids] if len(named) else np.zeros(0, np.int64)
     done = [(single, _matrix(toks.lengths, 1, ones, len(single)))]
     hashed = word
     parts: list[tuple[int, Hashes]] = []

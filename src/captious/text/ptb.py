@@ -115,10 +115,15 @@ class _Rule:
         self._after_width = 0 if after is None else width(after)
         self._machines = (body, after)
 
+    @property
+    def cut(self) -> int | None:
+        """How many characters of a match are not the token's; None where that varies."""
+        return None if self._after_width is None else self._after_width + self._given_back
+
     def end(self, text: str, start: int, end: int) -> int:
         """Where the token ends whose rule, with the context it asks for, matched up to ``end``."""
-        if self._after_width is not None:
-            return end - self._after_width - self._given_back
+        if self.cut is not None:
+            return end - self.cut
         body, after = self._context
         for at in reversed(body.ends(text, start, end)):
             if end in after.ends(text, at, end):
@@ -132,7 +137,8 @@ class _Rule:
 
 
 @cache
-def _scanner() -> tuple[Machine, list[_Rule]]:
+def scanner() -> tuple[Machine, list[_Rule]]:
+    """Return the automaton of all rules, and the rules."""
     listed = rules()
     whole = [rule.body if rule.after is None else seq(rule.body, rule.after) for rule in listed]
     return Machine(whole), [_Rule(*rule) for rule in listed]
@@ -148,7 +154,7 @@ def scan(text: str, follow: str = "") -> tuple[list[str], bool]:
     Returns:
         The tokens, and True where they would be the same whatever came after ``follow``.
     """
-    machine, made = _scanner()
+    machine, made = scanner()
     wide = not text.isascii() and max(text) > "\uffff"
     if wide:  # the original sees such a character as two
         text = "".join(map(chr, array("H", text.encode("utf-16-le", "surrogatepass"))))
@@ -250,6 +256,11 @@ def _finish_scored(token: str) -> list[str]:
         return [token]
     pieces = [piece for piece in token.split(" ") if piece not in PUNCTUATION]
     return " ".join(pieces).split()
+
+
+def finished(text: str, rule: int) -> list[str]:
+    """What `tokenize` makes of a stretch of text that a rule (by its number) has cut out."""
+    return _finish_scored(scanner()[1][rule].rewrite(text))
 
 
 _raw, _scored = _Tokenizer(_finish_raw), _Tokenizer(_finish_scored)

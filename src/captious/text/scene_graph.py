@@ -59,10 +59,10 @@ class SceneGraph:
             for source, name, target in scene.relations:
                 ends = graph._object(source), graph._object(target)
                 graph._merge(graph.relations.setdefault(ends, []), name)
-            for thing, name in scene.attributes:
-                graph._merge(graph.attributes[graph._object(thing)], name)
-            for thing in scene.objects:
-                graph._object(thing)
+            for owner, name in scene.attributes:
+                graph._merge(graph.attributes[graph._object(owner)], name)
+            for object_name in scene.objects:
+                graph._object(object_name)
         return graph
 
     def __len__(self) -> int:
@@ -148,9 +148,9 @@ def match(caption: SceneGraph, references: SceneGraph) -> Matches:
     for (source, target), named in caption.relations.items():
         if like[source] and like[target]:
             for k, concept in enumerate(named):
-                found = _relation(concept, like[source], like[target], references)
-                if found is not None:
-                    relations[source, target, k] = found
+                counterpart = _relation(concept, like[source], like[target], references)
+                if counterpart is not None:
+                    relations[source, target, k] = counterpart
     return Matches(like, attributes, relations)
 
 

@@ -8,7 +8,6 @@ from text that has one, and taken away again: a caption with and one without are
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any, Final
 from captious import assets, settings
 from captious.errors import CaptiousError, MissingAsset, MissingExtra
 from captious.progress import Progress
+from captious.reading import json_object, reading
 from captious.text._scene_rules import Parse
 from captious.text.parse_cache import ParseCache
 
@@ -30,7 +30,7 @@ LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
 _WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
-_ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
+ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 class SceneParser:
@@ -46,7 +46,7 @@ class SceneParser:
             raise MissingExtra("spacy", "spice", "spice")
         self.name = name
         self.path = locate(name)
-        meta = json.loads((self.path / "meta.json").read_text(encoding="utf-8"))
+        meta = json_object(self.path / "meta.json", "the description of a spaCy pipeline")
         self.version = (
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
         )
@@ -70,8 +70,8 @@ class SceneParser:
             known |= fresh
         return {t: decode(c, known[c]) if c else EMPTY for t, c in cut.items()}
 
-    def _run(self, texts: list[str], out: list[str], bar: Progress) -> None:
-        """Parse into ``out``, sharing the work with other processes when there is enough of it."""
+    def _run(self, texts: list[str], trees: list[str], bar: Progress) -> None:
+        """Parse into ``trees``, sharing the work with other processes when there is enough."""
         shares = max(1, min(settings.get().threads, len(texts) // _WORTH_A_PROCESS))
         # Sorted by length the batches waste nothing on padding; results go back in order.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -81,11 +81,11 @@ class SceneParser:
             for i, line in zip(
                 parts[0], encode_all(self.path, [texts[i] for i in parts[0]]), strict=True
             ):
-                out[i] = line
+                trees[i] = line
                 bar.advance(shares)
             for part, helper in zip(parts[1:], helpers, strict=True):
                 for i, line in zip(part, helper.result(), strict=True):
-                    out[i] = line
+                    trees[i] = line
         finally:
             for helper in helpers:
                 helper.stop()
@@ -107,12 +107,12 @@ class _Helper:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
         )
         self._answer: tuple[bytes, bytes] = (b"", b"")
-        data = "\n".join(texts).encode("utf-8", "surrogatepass")
-        self._thread = threading.Thread(target=self._talk, args=(data,), daemon=True)
+        content = "\n".join(texts).encode("utf-8", "surrogatepass")
+        self._thread = threading.Thread(target=self._talk, args=(content,), daemon=True)
         self._thread.start()
 
-    def _talk(self, data: bytes) -> None:
-        self._answer = self._process.communicate(data)
+    def _talk(self, content: bytes) -> None:
+        self._answer = self._process.communicate(content)
 
     def result(self) -> list[str]:
         self._thread.join()
@@ -170,24 +170,28 @@ def decode(text: str, line: str) -> Parse:
 def _load(path: str) -> Any:
     import spacy
 
-    meta = json.loads((Path(path) / "meta.json").read_text(encoding="utf-8"))
-    lacking = [part for part in ("tagger", "parser") if part not in meta["pipeline"]]
+    meta = json_object(Path(path) / "meta.json", "the description of a spaCy pipeline")
+    pipeline = meta.get("pipeline")
+    if not isinstance(pipeline, list):
+        pipeline = []
+    lacking = [part for part in ("tagger", "parser") if part not in pipeline]
     if lacking:
         raise MissingAsset(f"the spaCy pipeline {path} has no {' and no '.join(lacking)}.")
-    return spacy.load(path, exclude=[p for p in meta["pipeline"] if p not in _NEEDED])
+    with reading(path, "a spaCy pipeline"):
+        return spacy.load(path, exclude=[str(p) for p in pipeline if p not in _NEEDED])
 
 
 def locate(name: str) -> Path:
     """Find the folder of a parser: a name of ours, a folder, or an installed spaCy package."""
-    if name in _ASSETS:
-        return _model_folder(assets.resolve(_ASSETS[name], wanted_by="spice"))
+    if name in ASSETS:
+        return _model_folder(assets.resolve(ASSETS[name], wanted_by="spice"))
     if Path(name).is_dir():
         return _model_folder(Path(name))
     spec = find_spec(name) if name.isidentifier() else None
     if spec is not None and spec.submodule_search_locations:
         return _model_folder(Path(spec.submodule_search_locations[0]))
     raise MissingAsset(
-        f"spice: there is no parser {name!r}. Use {', '.join(map(repr, _ASSETS))}, the folder of a "
+        f"spice: there is no parser {name!r}. Use {', '.join(map(repr, ASSETS))}, the folder of a "
         "spaCy English pipeline, or the name of an installed one (en_core_web_md)."
     )
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 
-from captious.errors import UsageError, did_you_mean
+from captious.errors import MissingExtra, UsageError, did_you_mean
 from captious.text import ptb
 
 
@@ -63,16 +67,50 @@ _TABLE = {
 }
 
 
+# Tokenisers of sacreBLEU for other languages: name -> its module, its class, what it imports.
+_SACREBLEU = {
+    "intl": ("tokenizer_intl", "TokenizerV14International", "regex"),
+    "zh": ("tokenizer_zh", "TokenizerZh", ""),
+    "char": ("tokenizer_char", "TokenizerChar", ""),
+    "ja-mecab": ("tokenizer_ja_mecab", "TokenizerJaMecab", "MeCab"),
+    "ko-mecab": ("tokenizer_ko_mecab", "TokenizerKoMecab", "mecab_ko"),
+}
+
+
+@lru_cache(maxsize=8)
+def _of_sacrebleu(name: str) -> Tokenizer:
+    """Return a tokeniser of sacreBLEU; texts are lower-cased, as captions are."""
+    module, kind, _ = _SACREBLEU[name]
+    for package in _lacking(name):
+        raise MissingExtra(package, "languages", f"the tokenizer {name!r}")
+    made = getattr(import_module(f"sacrebleu.tokenizers.{module}"), kind)()
+    signature = f"sacrebleu-{name}-{version('sacrebleu')}-lc"
+    return Tokenizer(name, signature, lambda text: made(text.lower()).split())
+
+
+def _lacking(name: str) -> list[str]:
+    """Return the packages of a tokeniser of sacreBLEU that are not installed."""
+    needed = ("sacrebleu", _SACREBLEU[name][2])
+    return [package for package in needed if package and find_spec(package) is None]
+
+
 def names() -> list[str]:
-    """Return the names of all tokenisers."""
-    return list(_TABLE)
+    """Return the names of all tokenisers that can be used here."""
+    return [*_TABLE, *(name for name in _SACREBLEU if not _lacking(name))]
 
 
 def get(name: str) -> Tokenizer:
-    """Return a tokeniser by name."""
+    """Return a tokeniser by name.
+
+    Raises:
+        UsageError: there is no such tokeniser.
+        MissingExtra: it is one of sacreBLEU, and a package is not installed.
+    """
+    if name in _SACREBLEU:
+        return _of_sacrebleu(name)
     if name not in _TABLE:
         raise UsageError(
-            f"no tokenizer is called {name!r}.{did_you_mean(name, _TABLE)} "
-            f"There are: {', '.join(_TABLE)}."
+            f"no tokenizer is called {name!r}.{did_you_mean(name, names())} "
+            f"There are: {', '.join([*_TABLE, *_SACREBLEU])}."
         )
     return _TABLE[name]

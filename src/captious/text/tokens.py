@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captious.progress import Progress
-from captious.text import tokenizers
+from captious.text import ptb_batch, tokenizers
 from captious.types import TextPool, WorkKey
 
 
@@ -61,6 +61,10 @@ class _Ids(dict[str, int]):
 
 def _build(pool: TextPool, tokenizer: str) -> TokenTable:
     tokenize: Any = tokenizers.get(tokenizer)
+    if tokenizer == "ptb":
+        at_once = ptb_batch.cut(pool.array)
+        if at_once is not None:
+            return TokenTable(*at_once)
     ids = _Ids()
     number = ids.__getitem__
     parts: list[npt.NDArray[np.int32]] = []
@@ -78,3 +82,14 @@ def _build(pool: TextPool, tokenizer: str) -> TokenTable:
     np.cumsum(lengths, out=offsets[1:])
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int32)
     return TokenTable(list(ids), joined, offsets)
+
+
+def is_word(token: str) -> bool:
+    """Tell words and word pieces from punctuation and from the marks of a model.
+
+    Example:
+        >>> [is_word(token) for token in ("dog", "##by", ".", "<end>", "[SEP]")]
+        [True, True, False, False, False]
+    """
+    marked = token[:1] in "<[" and token[-1:] in ">]"
+    return not marked and any(map(str.isalnum, token))

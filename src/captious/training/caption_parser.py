@@ -45,17 +45,17 @@ def read_captions(place: str) -> list[str]:
     else:
         content = Path(name).read_bytes()
     if place.endswith(".json"):
-        found = {a["caption"] for a in json.loads(content)["annotations"]}
+        captions = {a["caption"] for a in json.loads(content)["annotations"]}
     elif place.endswith(".parquet"):
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(content)).to_pydict()
         splits = table.get("split") or ["train"] * len(table["captions"])
         rows = zip(splits, table["captions"], strict=True)
-        found = {c for split, row in rows if split == "train" for c in row}
+        captions = {c for split, row in rows if split == "train" for c in row}
     else:
         raise InputError(f"{place}: captions come as .parquet or COCO .json")
-    return sorted({c.strip() for c in found})
+    return sorted({c.strip() for c in captions})
 
 
 def teach(teacher: Any, captions: list[str]) -> Iterator[list[Row]]:
@@ -77,15 +77,15 @@ def teach(teacher: Any, captions: list[str]) -> Iterator[list[Row]]:
 
 
 def _without_punctuation(rows: list[Row]) -> list[Row]:
-    kept = [i for i, row in enumerate(rows) if row[0] not in ptb.PUNCTUATION]
-    number = {old: new for new, old in enumerate(kept)}
-    out: list[Row] = []
-    for old in kept:
+    words = [i for i, row in enumerate(rows) if row[0] not in ptb.PUNCTUATION]
+    number = {old: new for new, old in enumerate(words)}
+    renumbered: list[Row] = []
+    for old in words:
         word, tag, label, head = rows[old]
         while head not in number and rows[head][3] != head:
             head = rows[head][3]
-        out.append((word, tag, label, number.get(head, number[old])))
-    return out
+        renumbered.append((word, tag, label, number.get(head, number[old])))
+    return renumbered
 
 
 def train(nlp: Any, rows: list[list[Row]], rate: float, seed: int) -> None:
@@ -154,9 +154,9 @@ def main() -> None:
     captions: list[str] = []
     for place in chosen.captions:
         name, _, count = place.rpartition("=")
-        found = read_captions(name)
-        rng.shuffle(found)
-        captions += found[: int(count)]
+        sample = read_captions(name)
+        rng.shuffle(sample)
+        captions += sample[: int(count)]
     rng.shuffle(captions)
     teacher, nlp = (
         spacy.load(locate(name), exclude=["ner", "senter", "lemmatizer", "attribute_ruler"])

@@ -146,7 +146,7 @@ def check(data: Data, inputs: Sequence[Input], options: Options) -> None:
                 f"(first: row {int(bad[0]) + 1})"
             )
     if len(data.values) < FEWEST:
-        problems.append(f"{len(data.values)} examples are too few; at least {FEWEST} are wanted")
+        problems.append(f"{len(data.values)} examples are too few; at least {FEWEST} are needed")
     if not np.isfinite(data.target).all():
         problems.append("some targets are not finite")
     elif len(data.values):
@@ -218,7 +218,7 @@ def fit(
     if options.objective == "classify" and held is not None:
         for rows, what in ((learning, "training"), (np.flatnonzero(held), "held-out")):
             if len(np.unique(data.target[rows])) < 2:
-                raise InputError(f"the {what} images hold one class only; more images are wanted")
+                raise InputError(f"the {what} images hold one class only; more images are needed")
     whole = data.values if data.extra is None else np.concatenate([data.values, data.extra])
     x = torch.tensor(scaling(whole), dtype=torch.float32)
     y = torch.tensor(data.target, dtype=torch.float32)
@@ -308,7 +308,7 @@ def _held_out(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Mark the examples of a tenth of the images."""
     names, place = np.unique(images.astype(str), return_inverse=True)
     if len(names) < 2:
-        raise InputError("examples of at least two images are wanted")
+        raise InputError("examples of at least two images are needed")
     chosen = rng.permutation(len(names))[: max(1, len(names) // 10)]
     return np.isin(place, chosen)
 

@@ -163,7 +163,7 @@ def pascal_accuracy(scores: Floats, data: Path, ties: str) -> dict[str, float]:
     judged = pascal(data)
     pairs = judged.judged
     if not isinstance(pairs, Pairs) or judged.groups is None:
-        raise TypeError("pairs are wanted")
+        raise TypeError("expected pairs")
     won = agreement.credit(scores[pairs.first], scores[pairs.second], pairs.preference, ties)
     kinds = agreement.by_group(won, judged.groups)
     return {k: round(100 * v, 2) for k, v in (kinds | {"mean": float(won.mean())}).items()}

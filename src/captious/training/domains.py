@@ -26,6 +26,7 @@ from captious.errors import InputError
 from captious.evidence.region_formats import open_regions
 from captious.judgements import sets
 from captious.judgements.judgement_set import Card, JudgementSet, Pairs, Ratings
+from captious.judgements.sets import cxc
 from captious.perturb import attacks, edits
 from captious.reading import read_parquet
 from captious.types import CaptionSet, Ints
@@ -87,8 +88,7 @@ def first_half(units: Iterable[Any]) -> np.ndarray:
 
 def coco_first_half(numbers: Iterable[int]) -> np.ndarray:
     """Mark COCO photographs of half A, by their number."""
-    return np.array([int(hashlib.sha256(str(n).encode()).hexdigest()[0], 16) % 2 == 0
-                     for n in numbers])  # fmt: skip
+    return np.array([cxc.half(number) == "A" for number in numbers])
 
 
 def part_of(judged: JudgementSet, keep: np.ndarray) -> JudgementSet:

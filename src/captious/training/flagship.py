@@ -344,7 +344,8 @@ def candidates(shop: Workshop, sets: Sequence[Sequence[str]] | None = None) -> l
             continue
         columns = np.array([shop.inputs.index(text) for text in texts])
         read = np.concatenate([columns, guards])
-        gaps, wins = {}, []
+        gaps: dict[str, float] = {}
+        wins: list[float] = []
         for collection, names in shop.collections.items():
             taught = [lessons[n] for n in shop.domains if n not in names]
             weights = fitted(taught, spoilt, columns, guards, form)

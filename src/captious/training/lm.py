@@ -89,8 +89,8 @@ def broad_captions(data: Path) -> list[str]:
 def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> list[str]:
     """Return the words that occur often enough, the most frequent first, after the marks."""
     counts = Counter(w for s in sentences for w in s)
-    kept = sorted((w for w, n in counts.items() if n >= least), key=lambda w: (-counts[w], w))
-    return [*lm.SPECIAL, *kept]
+    frequent = sorted((w for w, n in counts.items() if n >= least), key=lambda w: (-counts[w], w))
+    return [*lm.SPECIAL, *frequent]
 
 
 def counted(sentences: Iterable[Sequence[str]], words: Sequence[str]) -> list[int]:
@@ -134,7 +134,7 @@ def train(
     def coded(sentence: Sequence[str]) -> list[int]:
         return [lm.START, *(number.get(w, lm.UNKNOWN) for w in sentence[:60]), lm.END]
 
-    data = [coded(s) for s in sentences if s]
+    coded_sentences = [coded(s) for s in sentences if s]
     dev = [coded(words) for text in held_out for words in cut(text)]
     torch.manual_seed(recipe.seed)
     layers = lm.network(sizes)
@@ -150,13 +150,13 @@ def train(
         torch.set_rng_state(state["draws"])  # or dropout would differ from an unbroken run's
         say(f"going on after epoch {epoch}")
     drop = torch.nn.Dropout(recipe.dropout)
-    total = recipe.epochs * (sum(map(len, data)) // recipe.tokens + 1)
+    total = recipe.epochs * (sum(map(len, coded_sentences)) // recipe.tokens + 1)
     step = int(state["step"]) if epoch else 0
     while epoch < recipe.epochs:
         layers.train()
         start, seen, loss_sum = time.monotonic(), 0, 0.0
-        for rows in batches(data, recipe.tokens, recipe.seed + epoch):
-            batch = torch.tensor([data[i] for i in rows])
+        for rows in batches(coded_sentences, recipe.tokens, recipe.seed + epoch):
+            batch = torch.tensor([coded_sentences[i] for i in rows])
             rate = recipe.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, step / total)))
             for group in optimiser.param_groups:
                 group["lr"] = max(rate, 1e-5)
@@ -219,13 +219,15 @@ def batches(data: Sequence[Sequence[int]], tokens: int, seed: int) -> list[list[
     by_length: dict[int, list[int]] = {}
     for i in rng.permutation(len(data)).tolist():
         by_length.setdefault(len(data[i]), []).append(i)
-    out = []
+    batched = []
     for size, rows in by_length.items():
         room = max(1, tokens // size)
-        out += [rows[k : k + room] for k in range(0, len(rows), room)]
-    return [out[i] for i in rng.permutation(len(out))]
+        batched += [rows[k : k + room] for k in range(0, len(rows), room)]
+    return [batched[i] for i in rng.permutation(len(batched))]
 
 
 def _perplexity(model: lm.LanguageModel, coded: list[list[int]]) -> float:
-    found = model._run(coded)
-    return math.exp(-sum(r.sum() for r in found) / sum(len(r) for r in found))
+    log_probabilities = model._run(coded)
+    return math.exp(
+        -sum(r.sum() for r in log_probabilities) / sum(len(r) for r in log_probabilities)
+    )

@@ -156,9 +156,9 @@ def read_captions(sources: Sources) -> tuple[dict[str, list[str]], dict[str, lis
     captions: dict[str, list[str]] = {}
     splits: dict[str, list[str]] = {"train": [], "dev": []}
     if sources.captions.suffix == ".json":
-        data = json.loads(sources.captions.read_text(encoding="utf-8"))
-        for image in data["images"]:
-            captions[image["filename"]] = [one["raw"] for one in image["sentences"]]
+        dataset = json.loads(sources.captions.read_text(encoding="utf-8"))
+        for image in dataset["images"]:
+            captions[image["filename"]] = [sentence["raw"] for sentence in image["sentences"]]
             part = {"train": "train", "restval": "train", "val": "dev"}.get(image["split"])
             if part:
                 splits[part].append(image["filename"])
@@ -192,11 +192,13 @@ def read_lines(path: Path) -> dict[str, list[str]]:
 def vocabulary(captions: Sequence[Sequence[str]], more: Path | None, least: int = 2) -> Vocabulary:
     """Words that occur ``least`` times in train captions, most frequent first; then extra words."""
     counts = Counter(
-        word for some in captions for text in some for word in treebank.split(text.lower())
+        word for texts in captions for text in texts for word in treebank.split(text.lower())
     )
-    found = [word for word, count in counts.most_common() if count >= least]
+    frequent = [word for word, count in counts.most_common() if count >= least]
     extra = more.read_text(encoding="utf-8").lower().split() if more else []
-    words = dict.fromkeys([*SPECIALS, *found, *(w for w in extra if re.fullmatch(r"[a-z'-]+", w))])
+    words = dict.fromkeys(
+        [*SPECIALS, *frequent, *(w for w in extra if re.fullmatch(r"[a-z'-]+", w))]
+    )
     return Vocabulary({word: number for number, word in enumerate(words)})
 
 
@@ -225,12 +227,12 @@ def _sentences(name: str, texts: Sequence[str]) -> Tensor:
 
     encoder = text_encoder.load(name)
     layers = encoder.layers
-    out = []
+    vectors = []
     for begin in range(0, len(texts), 512):
-        some = encoder.encode(list(texts[begin : begin + 512]), layers)
-        bounds = some.offsets.tolist()
-        out += [some.vectors[a:b].mean(0) for a, b in pairwise(bounds)]
-    return torch.nn.functional.normalize(torch.stack(out).float(), dim=1)
+        encoded = encoder.encode(list(texts[begin : begin + 512]), layers)
+        bounds = encoded.offsets.tolist()
+        vectors += [encoded.vectors[a:b].mean(0) for a, b in pairwise(bounds)]
+    return torch.nn.functional.normalize(torch.stack(vectors).float(), dim=1)
 
 
 def sentence_vectors(
@@ -239,15 +241,15 @@ def sentence_vectors(
     """A teacher's vectors ``[images, captions, k]``, kept in ``file``; None without a teacher."""
     if name is None:
         return None
-    fewest = min(len(some) for some in captions)
-    flat = [text for some in captions for text in some[:fewest]]
+    fewest = min(len(texts) for texts in captions)
+    flat = [text for texts in captions for text in texts[:fewest]]
     if file is None:
         vectors = _sentences(name, flat)
     else:
         from captious.models import text_encoder
 
-        found = mean_vectors(text_encoder.load(name), flat, file)
-        vectors = torch.nn.functional.normalize(found.float(), dim=1)
+        means = mean_vectors(text_encoder.load(name), flat, file)
+        vectors = torch.nn.functional.normalize(means.float(), dim=1)
     return vectors.reshape(len(captions), fewest, -1).half()
 
 
@@ -323,15 +325,17 @@ class DevJudge:
                 tiger += self.compare(reference, ground[:count])[:, 0].tolist()
                 similar += model.similarity(regions, words, lengths)[0, :count].tolist()
                 grade += list(range(count, 0, -1))
-        out = {
+        dev_scores = {
             "tiger": float(kendalltau(tiger, grade, variant="c").statistic),
             "similarity": float(kendalltau(similar, grade, variant="c").statistic),
         }
-        out |= recalls(model, self.features[:400], self.texts[:400], self.words, one=True)
-        out["select"] = (
-            out["rsum"] if self.select == "rsum" else (out["tiger"] + 0.5 * out["similarity"])
+        dev_scores |= recalls(model, self.features[:400], self.texts[:400], self.words, one=True)
+        dev_scores["select"] = (
+            dev_scores["rsum"]
+            if self.select == "rsum"
+            else (dev_scores["tiger"] + 0.5 * dev_scores["similarity"])
         )
-        return out
+        return dev_scores
 
 
 def recalls(
@@ -342,30 +346,30 @@ def recalls(
     one: bool = False,
 ) -> dict[str, float]:
     """R@1, 5, 10 in both directions and their sum; ``one`` takes a single caption per image."""
-    used = [some[:1] if one else list(some) for some in texts]
-    owner = np.repeat(np.arange(len(used)), [len(some) for some in used])
-    ids = [encode(words, text) for some in used for text in some]
-    order = np.argsort([len(one_) for one_ in ids], kind="stable")
+    used = [own_texts[:1] if one else list(own_texts) for own_texts in texts]
+    owner = np.repeat(np.arange(len(used)), [len(own_texts) for own_texts in used])
+    ids = [encode(words, text) for own_texts in used for text in own_texts]
+    order = np.argsort([len(word_ids) for word_ids in ids], kind="stable")
     scores = np.zeros((len(used), len(ids)), np.float32)
     with torch.inference_mode():
         regions = torch.cat([model.image(part.float()) for part in features.split(100)])
         for begin in range(0, len(order), 100):
             rows = order[begin : begin + 100]
             padded, lengths = pad([ids[row] for row in rows])
-            some = model.text(padded, lengths)
+            text_states = model.text(padded, lengths)
             for first in range(0, len(used), 100):
-                part = model.similarity(regions[first : first + 100], some, lengths)
+                part = model.similarity(regions[first : first + 100], text_states, lengths)
                 scores[first : first + 100, rows] = part.numpy()
     own = scores[owner, np.arange(len(ids))]
     image_rank = (scores > own[None]).sum(0)
     best = np.array([own[owner == image].max() for image in range(len(used))])
     caption_rank = (scores > best[:, None]).sum(1)
-    out = {}
+    recall = {}
     for name, rank in (("captions", caption_rank), ("images", image_rank)):
         for depth in (1, 5, 10):
-            out[f"{name}_r{depth}"] = round(100 * float((rank < depth).mean()), 2)
-    out["rsum"] = round(sum(out.values()), 2)
-    return out
+            recall[f"{name}_r{depth}"] = round(100 * float((rank < depth).mean()), 2)
+    recall["rsum"] = round(sum(recall.values()), 2)
+    return recall
 
 
 def model_card(name: str, facts: Mapping[str, Any]) -> str:

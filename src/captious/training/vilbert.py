@@ -70,7 +70,7 @@ def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:
     if "embeddings.word_embeddings.weight" not in taken:
         raise UsageError(
             "the text encoder has another vocabulary or width than the text stream: "
-            f"{tuple(own['embeddings.word_embeddings.weight'].shape)} is wanted"
+            f"{tuple(own['embeddings.word_embeddings.weight'].shape)} is expected"
         )
     model.load_state_dict({**own, **{name: state[name].float() for name in taken}})
     return taken
@@ -112,8 +112,8 @@ class VilbertTrainer:
                 nn.init.zeros_(module.bias)
         pretrained = set(start_text(self.model, text)) if text is not None else set()
         if pretrained:
-            some = [one[0] for one in data.captions[:64]]
-            calm_start(self.model, torch.from_numpy(padded(some)))
+            first_captions = [texts[0] for texts in data.captions[:64]]
+            calm_start(self.model, torch.from_numpy(padded(first_captions)))
         self.heads.predictions.decoder.weight = self.model.embeddings.word_embeddings.weight
         self._freeze(bool(pretrained))
         ahead = self.config.t_biattention_id[0]
@@ -180,11 +180,11 @@ class VilbertTrainer:
     def texts(self, ids: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Captions of like length together: their rows, masks and states ahead of the blocks."""
         lengths = (ids != 0).sum(1)
-        out = []
+        grouped = []
         for rows in lengths.argsort().chunk(3):
-            some = ids[rows, : int(lengths[rows].max())]
-            out.append((rows, some != 0, self.alone(some)))
-        return out
+            group_ids = ids[rows, : int(lengths[rows].max())]
+            grouped.append((rows, group_ids != 0, self.alone(group_ids)))
+        return grouped
 
     def alone(self, ids: Tensor) -> Tensor:
         """Text states ahead of the blocks; what is frozen there is computed once per caption."""
@@ -194,9 +194,9 @@ class VilbertTrainer:
         new = [at for at, key in enumerate(keys) if key not in self._seen]
         if new:
             with torch.no_grad():
-                some = ids[new, : max(len(keys[at]) for at in new)]
+                new_ids = ids[new, : max(len(keys[at]) for at in new)]
                 for at, states in zip(
-                    new, self.model.text_alone(some, some != 0, None), strict=True
+                    new, self.model.text_alone(new_ids, new_ids != 0, None), strict=True
                 ):
                     self._seen[keys[at]] = states[: len(keys[at])].half()
         mine = [self._seen[key] for key in keys]
@@ -224,22 +224,22 @@ class VilbertTrainer:
         to the width.
         """
         model, many = self.model, len(start.states)
-        parts: list[list[Tensor]] = []
+        chunks: list[list[Tensor]] = []
         for rows, mask, alone in texts:
-            found = list(model.together(alone, mask, start.take(rows % many), None))
-            text, image = cast(tuple[Tensor, Tensor], found[-1])
+            by_block = list(model.together(alone, mask, start.take(rows % many), None))
+            text, image = cast(tuple[Tensor, Tensor], by_block[-1])
             for layer in model.encoder.layer[self.config.t_biattention_id[-1] :]:
                 text = layer(text, mask[:, None, None, :])
             for layer in model.encoder.v_layer[self.config.v_biattention_id[-1] :]:
                 image = layer(image, None)
             wide = [
-                F.pad(one, (0, 0, 0, width - one.shape[1]))
-                for one in (text, *(states for states, _ in found))
+                F.pad(states, (0, 0, 0, width - states.shape[1]))
+                for states in (text, *(states for states, _ in by_block))
             ]
-            parts.append([image, model.t_pooler(text), model.v_pooler(image), *wide])
+            chunks.append([image, model.t_pooler(text), model.v_pooler(image), *wide])
         back = torch.cat([rows for rows, _, _ in texts]).argsort()
         image, pooled, seen, text, *blocks = (
-            torch.cat(some)[back] for some in zip(*parts, strict=True)
+            torch.cat(parts)[back] for parts in zip(*chunks, strict=True)
         )
         return Output(blocks, [], text, image, pooled, seen)
 
@@ -247,34 +247,34 @@ class VilbertTrainer:
         """The losses of a batch."""
         texts = self.texts(batch["ids"])
         start = self.model.image_alone(batch["features"], batch["boxes"], None)
-        out = self.read(texts, start, batch["ids"].shape[1])
-        agreement, preference, contribution = (out.last_text.new_zeros(()) for _ in range(3))
+        output = self.read(texts, start, batch["ids"].shape[1])
+        agreement, preference, contribution = (output.last_text.new_zeros(()) for _ in range(3))
         taught, seen = batch["relevance"], ~batch["blank"]
-        for states, unseen in zip(out.text, self._blind(batch, texts), strict=True):
+        for states, unseen in zip(output.text, self._blind(batch, texts), strict=True):
             values, without = _three(states, batch["words"]), _three(unseen, batch["words"])
             gain = (values - without)[seen]
             contribution = contribution + preference_loss(gain[:, 0], gain[:, 1:])
             agreement = agreement + correlation_loss(values, taught)
             preference = preference + preference_loss(values[:, 0], values[:, 1:])
         return {
-            **self._told(batch, out),
+            **self._told(batch, output),
             "alignment": self._aligned(batch["ids"], texts, start),
-            "agreement": agreement / len(out.text),
-            "preference": preference / len(out.text),
-            "contribution": contribution / len(out.text),
+            "agreement": agreement / len(output.text),
+            "preference": preference / len(output.text),
+            "contribution": contribution / len(output.text),
         }
 
-    def _told(self, batch: Mapping[str, Tensor], out: Output) -> dict[str, Tensor]:
+    def _told(self, batch: Mapping[str, Tensor], output: Output) -> dict[str, Tensor]:
         """The losses of the heads: masked words, masked regions, matching."""
         many = len(batch["features"])
         guess = batch["wanted"] != -100
-        words = self.heads.predictions(out.last_text[guess])
-        regions = self.heads.imagePredictions(out.last_image[:many][batch["hidden"]])
-        zero = out.last_text.new_zeros(())
+        words = self.heads.predictions(output.last_text[guess])
+        regions = self.heads.imagePredictions(output.last_image[:many][batch["hidden"]])
+        zero = output.last_text.new_zeros(())
         wanted, told = batch["wanted"][guess], batch["targets"][batch["hidden"]]
         right = torch.arange(many, 4 * many) < 2 * many
         there = ~batch["blank"].repeat(3)
-        logits = self.heads.match(out)[many:]
+        logits = self.heads.match(output)[many:]
         belongs = F.cross_entropy(
             logits, torch.where(right, MATCH, 1 - MATCH), torch.tensor([2.0, 1.0]), reduction="none"
         )
@@ -308,13 +308,15 @@ class VilbertTrainer:
         self, texts: list[tuple[Tensor, Tensor, Tensor]], start: ImageStart, width: int
     ) -> list[Tensor]:
         """Text states of all blocks, and nothing that they do not need."""
-        parts: list[list[Tensor]] = []
+        chunks: list[list[Tensor]] = []
         for rows, mask, alone in texts:
             image = start.take(rows % len(start.states))
-            found = self.model.together(alone, mask, image, None, last=self.config.blocks)
-            parts.append([F.pad(one, (0, 0, 0, width - one.shape[1])) for one, _ in found])
+            by_block = self.model.together(alone, mask, image, None, last=self.config.blocks)
+            chunks.append(
+                [F.pad(states, (0, 0, 0, width - states.shape[1])) for states, _ in by_block]
+            )
         back = torch.cat([rows for rows, _, _ in texts]).argsort()
-        return [torch.cat(some)[back] for some in zip(*parts, strict=True)]
+        return [torch.cat(block)[back] for block in zip(*chunks, strict=True)]
 
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn what belongs together.
@@ -324,7 +326,7 @@ class VilbertTrainer:
         o = self.options
         attention = cast(CoAttention, self.model.encoder.c_layer[0]).biattention
         modules = (self.model.v_embeddings, attention.query2, attention.key1)
-        parameters = [p for one in modules for p in one.parameters()]
+        parameters = [p for module in modules for p in module.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
         self.train()
         for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
@@ -381,7 +383,7 @@ class VilbertTrainer:
                 entry |= judge(self.model, self.heads)
                 entry["seconds"] = round(time.monotonic() - began, 1)
                 self.history.append(entry)
-                if entry["select"] >= max(one["select"] for one in self.history):
+                if entry["select"] >= max(past["select"] for past in self.history):
                     _write({"model": self.model.state_dict(), "heads": self.heads.state_dict()},
                            self.folder / "best.pt")  # fmt: skip
                 self.model.load_state_dict({**self.model.state_dict(), **now})
@@ -441,8 +443,8 @@ class VilbertTrainer:
 def _three(states: Tensor, words: Tensor) -> Tensor:
     """F of the three captions of each photograph against its reference ``[images, 3]``."""
     (reference, *captions), (counted, *said) = states.chunk(4), words.chunk(4)
-    each = zip(captions, said, strict=True)
-    return torch.stack([token_f(reference, counted, *one) for one in each], 1)
+    pairs = zip(captions, said, strict=True)
+    return torch.stack([token_f(reference, counted, *pair) for pair in pairs], 1)
 
 
 def folded(model: Vilbert, whitening: Whitening, features: str) -> Vilbert:
@@ -450,12 +452,12 @@ def folded(model: Vilbert, whitening: Whitening, features: str) -> Vilbert:
     embedding = model.v_embeddings.image_embeddings
     weight, bias = whitening.folded(embedding.weight.detach(), embedding.bias.detach())
     config = replace(model.config, v_feature_size=weight.shape[1], features=features)
-    out = Vilbert(config)
+    unwhitened = Vilbert(config)
     state = model.state_dict()
     state["v_embeddings.image_embeddings.weight"] = weight
     state["v_embeddings.image_embeddings.bias"] = bias
-    out.load_state_dict(state)
-    return out.eval()
+    unwhitened.load_state_dict(state)
+    return unwhitened.eval()
 
 
 def _write(value: Any, target: Path) -> None:

@@ -119,7 +119,7 @@ class Batches:
         chosen = [
             (images, np.array([first for first, _ in picks])),
             (images, np.array([second for _, second in picks])),
-            *((np.array(some), self._any_caption(some)) for some in others),
+            *((np.array(rows), self._any_caption(rows)) for rows in others),
         ]
         pairs = [pair for rows, ks in chosen for pair in zip(rows, ks, strict=True)]
         ids = padded([self._cut(data.captions[i][k]) for i, k in pairs])
@@ -155,12 +155,12 @@ class Batches:
         """Features and boxes of some photographs, as they are or mirrored, of the regions kept."""
         data, rows = self.data, torch.from_numpy(images)
         keep = self._regions_kept(data.features.shape[1])
-        out = [one[rows][:, keep] for one in (data.features, data.boxes)]
+        blocks = [block[rows][:, keep] for block in (data.features, data.boxes)]
         if data.mirrored is not None:
             turned = torch.from_numpy(flip)
-            for own, other in zip(out, data.mirrored, strict=True):
+            for own, other in zip(blocks, data.mirrored, strict=True):
                 own[turned] = other[rows[turned]][:, keep]
-        return out[0].float(), out[1]
+        return blocks[0].float(), blocks[1]
 
     def _cut(self, text: tuple[int, ...]) -> tuple[int, ...]:
         longest = self.options.longest

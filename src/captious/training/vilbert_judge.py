@@ -54,8 +54,8 @@ class DevJudge:
             self.rows.append((image, [own[0], *wrong], own[1:]))
 
     def _one(self, draw: np.random.Generator, image: int) -> Pieces:
-        some = self.data.captions[image]
-        return some[int(draw.integers(len(some)))]
+        captions = self.data.captions[image]
+        return captions[int(draw.integers(len(captions)))]
 
     def __call__(self, model: Vilbert, heads: Heads) -> dict[str, float]:
         """All scores."""
@@ -63,18 +63,18 @@ class DevJudge:
 
         pairs = [(image, text) for image, texts, _ in self.rows for text in texts]
         value = match_scores(model, heads, self.data, pairs).reshape(-1, 4)
-        out = {
+        judged = {
             "random": float((value[:, 0] > value[:, 3]).float().mean()),
             "near": float((value[:, 0] > value[:, 1]).float().mean()),
         }
         f = self.scores(model, self.data)
-        out["graded"] = float(
+        judged["graded"] = float(
             kendalltau(f.flatten(), np.tile([4, 3, 2, 1], len(f)), variant="c").statistic
         )
-        out["preferred"] = float((f[:, 0] > f[:, 1]).mean())
+        judged["preferred"] = float((f[:, 0] > f[:, 1]).mean())
         f = self.scores(model, blinded(self.data))
-        out["blind"] = float((f[:, 0] > f[:, 1]).mean())
-        return {**out, "select": sum(out.values()) - out["blind"]}
+        judged["blind"] = float((f[:, 0] > f[:, 1]).mean())
+        return {**judged, "select": sum(judged.values()) - judged["blind"]}
 
     def scores(self, model: Vilbert, data: VilbertData) -> Floats:
         """Mean F of the four captions of each photograph."""
@@ -110,17 +110,17 @@ class MachineJudge:
         seed: int = 3,
     ) -> None:
         draw = np.random.default_rng(seed)
-        made = machine_captions(captions, 3, seed)
+        machine = machine_captions(captions, 3, seed)
         self.texts: list[list[str]] = []
         for image, others in enumerate(near[:images].tolist()):
             which = [
                 image,
                 *(others[int(draw.integers(a, b))] for a, b in ((0, 5), (5, 10), (10, 20))),
             ]
-            some = [made[w][int(draw.integers(len(made[w])))] for w in which]
-            self.texts.append([*some, *captions[image]])
-        read = [[one.ids for one in pieces.tokenize(some, longest)] for some in self.texts]
-        self.rows = [(image, some[:4], some[4:]) for image, some in enumerate(read)]
+            drawn = [machine[w][int(draw.integers(len(machine[w])))] for w in which]
+            self.texts.append([*drawn, *captions[image]])
+        read = [[text.ids for text in pieces.tokenize(texts, longest)] for texts in self.texts]
+        self.rows = [(image, texts[:4], texts[4:]) for image, texts in enumerate(read)]
         self.specials = torch.tensor(list(pieces.masking()[1]))
         seen = vectors(self.texts).float()
         self.oracle = torch.einsum("nck,nrk->ncr", seen[:, :4], seen[:, 4:]).numpy()
@@ -144,21 +144,21 @@ class MachineJudge:
 
 def pairs_of(rows: Sequence[Row]) -> list[tuple[int, Pieces]]:
     """All texts of all photographs, captions before references."""
-    return [(image, text) for image, some, refs in rows for text in (*some, *refs)]
+    return [(image, text) for image, captions, refs in rows for text in (*captions, *refs)]
 
 
 def f_of(rows: Sequence[Row], states: Sequence[Tensor], specials: Tensor) -> Iterator[Floats]:
     """F of each photograph's captions with each of its references ``[captions, references]``."""
-    found = iter(states)
-    for _, some, refs in rows:
-        texts = [torch.tensor(text) for text in (*some, *refs)]
-        block = torch.nn.utils.rnn.pad_sequence([next(found) for _ in texts], batch_first=True)
+    remaining = iter(states)
+    for _, captions, refs in rows:
+        texts = [torch.tensor(text) for text in (*captions, *refs)]
+        block = torch.nn.utils.rnn.pad_sequence([next(remaining) for _ in texts], batch_first=True)
         ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
         said = (ids != 0) & ~torch.isin(ids, specials)
-        a = torch.arange(len(some)).repeat_interleave(len(refs))
-        b = len(some) + torch.arange(len(refs)).repeat(len(some))
+        a = torch.arange(len(captions)).repeat_interleave(len(refs))
+        b = len(captions) + torch.arange(len(refs)).repeat(len(captions))
         f = token_f(block[b], said[b], block[a], said[a])
-        yield f.reshape(len(some), -1).double().numpy()
+        yield f.reshape(len(captions), -1).double().numpy()
 
 
 def blinded(data: VilbertData) -> VilbertData:
@@ -173,15 +173,15 @@ def text_states(
     model: Vilbert, data: VilbertData, pairs: Sequence[tuple[int, Pieces]]
 ) -> list[Tensor]:
     """Text states of the last block for each pair of image and caption."""
-    out = [torch.empty(0)] * len(pairs)
-    for some, ids, images in _batches(pairs):
+    states_of_pairs = [torch.empty(0)] * len(pairs)
+    for numbers, ids, images in _batches(pairs):
         mask = ids != 0
         start = model.image_alone(data.features[images].float(), data.boxes[images], None)
         text = model.text_alone(ids, mask, None)
         *_, (states, _) = model.together(text, mask, start, None, last=model.config.blocks)
-        for at, row in zip(some, states, strict=True):
-            out[at] = row[: len(pairs[at][1])].clone()
-    return out
+        for at, row in zip(numbers, states, strict=True):
+            states_of_pairs[at] = row[: len(pairs[at][1])].clone()
+    return states_of_pairs
 
 
 def _batches(
@@ -191,23 +191,23 @@ def _batches(
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at][1]))
     with torch.inference_mode():
         for begin in range(0, len(order), _AT_ONCE):
-            some = order[begin : begin + _AT_ONCE]
-            ids = torch.zeros(len(some), len(pairs[some[-1]][1]), dtype=torch.long)
-            for row, at in enumerate(some):
+            numbers = order[begin : begin + _AT_ONCE]
+            ids = torch.zeros(len(numbers), len(pairs[numbers[-1]][1]), dtype=torch.long)
+            for row, at in enumerate(numbers):
                 ids[row, : len(pairs[at][1])] = torch.tensor(pairs[at][1])
-            yield some, ids, torch.tensor([pairs[at][0] for at in some])
+            yield numbers, ids, torch.tensor([pairs[at][0] for at in numbers])
 
 
 def match_scores(
     model: Vilbert, heads: Heads, data: VilbertData, pairs: Sequence[tuple[int, Pieces]]
 ) -> Tensor:
     """How much each pair of image and caption belongs together (a difference of logits)."""
-    out = torch.empty(len(pairs))
-    for some, ids, images in _batches(pairs):
+    scores = torch.empty(len(pairs))
+    for numbers, ids, images in _batches(pairs):
         seen = model(ids, ids != 0, data.features[images].float(), data.boxes[images])
         logits = heads.match(seen)
-        out[some] = logits[:, MATCH] - logits[:, 1 - MATCH]
-    return out
+        scores[numbers] = logits[:, MATCH] - logits[:, 1 - MATCH]
+    return scores
 
 
 def recalls(model: Vilbert, heads: Heads, data: VilbertData, images: int) -> dict[str, float]:
@@ -216,9 +216,11 @@ def recalls(model: Vilbert, heads: Heads, data: VilbertData, images: int) -> dic
     pairs = [(i, data.captions[j][0]) for i in range(many) for j in range(many)]
     scores = match_scores(model, heads, data, pairs).reshape(many, many)
     own = scores.diagonal()
-    out = {}
+    recall = {}
     for name, rank in (("captions", (scores > own[:, None]).sum(1)),
                        ("images", (scores > own[None]).sum(0))):  # fmt: skip
         for depth in (1, 5, 10):
-            out[f"{name}_r{depth}_of_{many}"] = round(100 * float((rank < depth).float().mean()), 2)
-    return out
+            recall[f"{name}_r{depth}_of_{many}"] = round(
+                100 * float((rank < depth).float().mean()), 2
+            )
+    return recall

@@ -3,10 +3,10 @@
 After the first stage words can be compared well, but what the photograph at hand adds to the score
 is next to nothing: a few thousand captioned photographs teach it too little. A grounding model
 (SCAN), made for nothing else, knows more, and of *any* set of regions and any caption. So the text
-states of the last block are taught directly: they are to be what they were in front of a blank
+states of the last block are taught directly: they are to be what they were given a blank
 photograph before this stage, moved along one fixed direction by how well the teacher finds the
 caption and the word to fit, one way or the other. Words that fit come closer to each other, and F
-rises; those that do not fit go away from them. Nothing moves in front of a blank photograph.
+rises; those that do not fit go away from them. Given a blank photograph, nothing moves.
 One number per word teaches attention slowly, so half of the heads of every block also learn the
 teacher's dot product of each word with each region.
 
@@ -60,7 +60,7 @@ def looking_loss(
     Args:
         states: text states ``[b, n, d]`` in front of photographs.
         mask: which positions are real.
-        still: unit states of the same texts in front of a blank photograph, before this stage.
+        still: unit states of the same texts given a blank photograph, before this stage.
         direction: a unit vector.
         far: how far each word is to be moved ``[b, n]``.
         moved: length of a shift of 1.
@@ -81,13 +81,13 @@ def seeing_loss(query: Tensor, key: Tensor, dots: Tensor, heads: int) -> Tensor:
         dots: the teacher's ``[b, n, r]``, nan where it has none.
         heads: of the attention.
     """
-    q, k = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (query, key[:, 1:]))
+    q, k = (states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (query, key[:, 1:]))
     half = max(1, heads // 2)
-    found = q[:, :half] @ k[:, :half].mT / q.shape[-1] ** 0.5 / _SHARP
+    student = q[:, :half] @ k[:, :half].mT / q.shape[-1] ** 0.5 / _SHARP
     there = ~dots.isnan()
     if not there.any():
-        return found.new_zeros(())
-    error = (found - dots.nan_to_num()[:, None]).square().mean(1)[there]
+        return student.new_zeros(())
+    error = (student - dots.nan_to_num()[:, None]).square().mean(1)[there]
     return error.mean() / dots[there].var(correction=0).clamp(min=1e-6)
 
 
@@ -115,8 +115,8 @@ class LookingBatches(Batches):
         which, at = self._mixture(images, np.where(mixed, others, images), count)
         turned = data.mirrored is not None and self.draw.random() < 0.5
         features, boxes = data.mirrored if turned and data.mirrored else (data.features, data.boxes)
-        parts = features[which, 1 + at].float()
-        shown = torch.cat([parts.mean(1, True), parts], 1)  # the mean is the whole photograph
+        picked = features[which, 1 + at].float()
+        shown = torch.cat([picked.mean(1, True), picked], 1)  # the mean is the whole photograph
         shown = F.dropout(shown, o.feature_dropout)
         places = torch.cat([boxes[torch.from_numpy(images), :1], boxes[which, 1 + at]], 1)
         blank = torch.from_numpy(self.draw.random(many) < o.blank)
@@ -124,14 +124,14 @@ class LookingBatches(Batches):
         places[blank] = places[blank][:, :1]
         blocks = self._captions(images, others, mixed)
         regions = teacher.regions[int(turned)][which, at].float()
-        found = teacher(regions, list(zip(*blocks, strict=True)))
+        lessons = teacher(regions, list(zip(*blocks, strict=True)))
         texts = [self._cut(data.captions[i][k]) for block in blocks for i, k in block]
         return {
             "ids": torch.from_numpy(padded(texts)),
             "features": shown,
             "boxes": places,
-            "far": _shifts(texts, [one.fits for one in found], blank),
-            "dots": _dots(texts, [one.dots for one in found], blank),
+            "far": _shifts(texts, [lesson.fits for lesson in lessons], blank),
+            "dots": _dots(texts, [lesson.dots for lesson in lessons], blank),
             "whole": torch.from_numpy(~mixed) & ~blank,
         }
 
@@ -144,8 +144,8 @@ class LookingBatches(Batches):
         ]
         any_other = [self._other(int(i)) for i in images]
         return [
-            list(zip(some, self._any_caption(some).tolist(), strict=True))
-            for some in (images.tolist(), near, third, any_other)
+            list(zip(photographs, self._any_caption(photographs).tolist(), strict=True))
+            for photographs in (images.tolist(), near, third, any_other)
         ]
 
     def _mixture(self, images: Any, others: Any, count: int) -> tuple[Tensor, Tensor]:
@@ -164,13 +164,13 @@ def _shifts(texts: list[tuple[int, ...]], fits: list[Tensor], blank: Tensor) -> 
     Texts come in blocks, fits set after set.
     """
     sets = len(blank)
-    out = torch.zeros(len(texts), max(map(len, texts)))
+    shifts = torch.zeros(len(texts), max(map(len, texts)))
     for row, text in enumerate(texts):
         block, of = divmod(row, sets)
         if not blank[of]:
             mine = fits[of * (len(texts) // sets) + block][: len(text) - 2]
-            out[row, : len(text)] = shift(F.pad(mine, (1, 1), value=float(mine.mean())))
-    return out
+            shifts[row, : len(text)] = shift(F.pad(mine, (1, 1), value=float(mine.mean())))
+    return shifts
 
 
 def _dots(texts: list[tuple[int, ...]], dots: list[Tensor], blank: Tensor) -> Tensor:
@@ -207,25 +207,25 @@ class LookingTrainer(VilbertTrainer):
         self.before.load_state_dict(self.model.state_dict())
 
     def still(self, ids: Tensor) -> Tensor:
-        """Unit states of texts in front of a blank photograph, by the weights of the beginning."""
+        """Unit states of texts given a blank photograph, by the weights of the beginning."""
         if self.before is None:
             raise UsageError("learning to look goes on from another run: name it with --start")
         keys = [tuple(row[row != 0].tolist()) for row in ids]
         new = [at for at, key in enumerate(keys) if key not in self._still]
         if new:
-            some = ids[new, : max(len(keys[at]) for at in new)]
+            new_ids = ids[new, : max(len(keys[at]) for at in new)]
             with torch.no_grad():
                 seen = self.data.features.new_zeros(1, 1, self.data.features.shape[-1]).float()
                 if self.data.blank is not None:
                     seen = self.data.blank.reshape(1, 1, -1).float()
                 image = self.before.image_alone(seen, self.data.boxes[:1, :1], None)
-                image = image.take(torch.zeros(len(some), dtype=torch.long))
-                mask = some != 0
-                text = self.before.text_alone(some, mask, None)
-                *_, (found, _) = self.before.together(
+                image = image.take(torch.zeros(len(new_ids), dtype=torch.long))
+                mask = new_ids != 0
+                text = self.before.text_alone(new_ids, mask, None)
+                *_, (new_states, _) = self.before.together(
                     text, mask, image, None, last=self.config.blocks
                 )
-            for at, states in zip(new, F.normalize(found, dim=-1), strict=True):
+            for at, states in zip(new, F.normalize(new_states, dim=-1), strict=True):
                 self._still[keys[at]] = states[: len(keys[at])].half()
         mine = [self._still[key].float() for key in keys]
         states = nn.utils.rnn.pad_sequence(mine, batch_first=True)
@@ -238,10 +238,10 @@ class LookingTrainer(VilbertTrainer):
         begin with the same projections.
         """
         o = self.options
-        first, *later = (cast(CoAttention, one) for one in self.model.encoder.c_layer)
+        first, *later = (cast(CoAttention, layer) for layer in self.model.encoder.c_layer)
         own = first.biattention
         modules = (self.model.v_embeddings, own.query2, own.key1)
-        parameters = [p for one in modules for p in one.parameters()]
+        parameters = [p for module in modules for p in module.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=2 * o.learning_rate, weight_decay=0.01)
         self.train()
         for step in track(range(o.align_steps), "aligning words and regions", unit="steps"):
@@ -267,17 +267,19 @@ class LookingTrainer(VilbertTrainer):
     @contextmanager
     def _watched(self) -> Iterator[list[tuple[list[Tensor], list[Tensor]]]]:
         """Of each block, the queries of words and keys of regions that are computed meanwhile."""
-        out: list[tuple[list[Tensor], list[Tensor]]] = []
+        watched: list[tuple[list[Tensor], list[Tensor]]] = []
         hooks = []
         for module in self.model.encoder.c_layer:
             own = cast(CoAttention, module).biattention
-            out.append(([], []))
-            for layer, some in zip((own.query2, own.key1), out[-1], strict=True):
+            watched.append(([], []))
+            for layer, collected in zip((own.query2, own.key1), watched[-1], strict=True):
                 hooks.append(
-                    layer.register_forward_hook(lambda _, __, now, some=some: some.append(now))
+                    layer.register_forward_hook(
+                        lambda _, __, now, collected=collected: collected.append(now)
+                    )
                 )
         try:
-            yield out
+            yield watched
         finally:
             for hook in hooks:
                 hook.remove()
@@ -290,17 +292,19 @@ class LookingTrainer(VilbertTrainer):
         many: int,
     ) -> Tensor:
         """The seeing loss of all blocks."""
-        out = []
+        block_losses = []
         for queries, keys in projected:
             if len(keys) == 1:  # the first block's: of photographs, not of pairs
                 keys = [keys[0][rows % many] for rows, _, _ in texts]
             width = dots.shape[1]
-            query = torch.cat([F.pad(one, (0, 0, 0, width - one.shape[1])) for one in queries])
+            query = torch.cat(
+                [F.pad(chunk, (0, 0, 0, width - chunk.shape[1])) for chunk in queries]
+            )
             order = torch.cat([rows for rows, _, _ in texts])
-            out.append(
+            block_losses.append(
                 seeing_loss(query, torch.cat(keys), dots[order], self.config.bi_num_attention_heads)
             )
-        return torch.stack(out).mean()
+        return torch.stack(block_losses).mean()
 
     def losses(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Where the words should be, where they are seen, and which captions belong."""
@@ -308,14 +312,14 @@ class LookingTrainer(VilbertTrainer):
         texts = self.texts(ids)
         with self._watched() as projected:
             start = self.model.image_alone(batch["features"], batch["boxes"], None)
-            out = self.read(texts, start, ids.shape[1])
+            output = self.read(texts, start, ids.shape[1])
         words = looking_loss(
-            out.text[-1], ids != 0, self.still(ids), self.direction, batch["far"],
+            output.text[-1], ids != 0, self.still(ids), self.direction, batch["far"],
             self.options.moved,
         )  # fmt: skip
         right = torch.arange(4 * many) < many
         belongs = F.cross_entropy(
-            self.heads.match(out), torch.where(right, MATCH, 1 - MATCH),
+            self.heads.match(output), torch.where(right, MATCH, 1 - MATCH),
             torch.tensor([3.0, 1.0] if MATCH == 0 else [1.0, 3.0]), reduction="none",
         )  # fmt: skip
         there = batch["whole"].repeat(4)

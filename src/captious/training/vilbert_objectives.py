@@ -7,7 +7,7 @@
   has to correlate with how relevant a teacher finds the caption for the photograph.
 * *Preference*: F of the photograph's own caption has to be above F of wrong ones. Words alone
   settle much of the agreement; a similar photograph's caption can only be told by looking.
-* *Contribution*: what the photograph adds to F (over F in front of a blank one) has to be more for
+* *Contribution*: what the photograph adds to F (over F given a blank one) has to be more for
   the own caption than for wrong ones.
 
 :func:`calm_start` makes new blocks harmless at the start, so that a pretrained text stream behind

@@ -65,7 +65,10 @@ def train(
     nothing = whitening(torch.zeros(1, 1, store.dim))[0].float()
     for part, names in splits.items():
         texts = [captions[name] for name in names]
-        ids = [[one.ids for one in pieces.tokenize(some, options.longest)] for some in texts]
+        ids = [
+            [caption.ids for caption in pieces.tokenize(image_texts, options.longest)]
+            for image_texts in texts
+        ]
         teacher = sentence_vectors(sources.teacher, texts)
         near = None if teacher is None else nearest(teacher, min(_NEAR, len(texts) - 1))
         features, boxes = raw.pop(part)
@@ -75,11 +78,11 @@ def train(
         data["train"].mirrored = whitening.blocks(features), boxes
     if looking is not None:
         texts = [list(captions[name]) for name in splits["train"]]
-        for own, made in zip(texts, machine_captions(texts), strict=True):
-            own += made
-        read = [pieces.tokenize(some, options.longest) for some in texts]
-        data["train"].captions = [[one.ids for one in some] for some in read]
-        spelled = [[pieces.spell(one) for one in some] for some in read]
+        for own, machine in zip(texts, machine_captions(texts), strict=True):
+            own += machine
+        read = [pieces.tokenize(image_texts, options.longest) for image_texts in texts]
+        data["train"].captions = [[caption.ids for caption in image_texts] for image_texts in read]
+        spelled = [[pieces.spell(caption) for caption in image_texts] for image_texts in read]
         data["train"].looking = LookingTeacher(
             looking, stores, splits["train"], texts, spelled, unseen
         )
@@ -128,10 +131,10 @@ def gather(store: RegionStore, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     most = max(map(len, seen))
     features = np.empty((len(seen), most, store.dim), np.float16)
     boxes = np.empty((len(seen), most, 5), np.float32)
-    for row, one in enumerate(seen):
-        for block, values in ((features, one.features), (boxes, one.boxes)):
-            block[row, : len(one)] = values
-            block[row, len(one) :] = values[0]
+    for row, regions in enumerate(seen):
+        for block, values in ((features, regions.features), (boxes, regions.boxes)):
+            block[row, : len(regions)] = values
+            block[row, len(regions) :] = values[0]
     return torch.from_numpy(features), torch.from_numpy(boxes)
 
 

@@ -72,8 +72,8 @@ class LookingTeacher:
         self.captions, self.spelled, self.unseen = captions, spelled, unseen
         self._names = self.vocabulary.words()
         draw = np.random.default_rng(seed)
-        some = draw.choice(len(captions), min(_RANDOM, len(captions)), replace=False)
-        usual = [(i, int(draw.integers(len(captions[i])))) for i in some.tolist()]
+        drawn = draw.choice(len(captions), min(_RANDOM, len(captions)), replace=False)
+        usual = [(i, int(draw.integers(len(captions[i])))) for i in drawn.tolist()]
         with torch.inference_mode():
             self.usual = self._words(usual)
             seen = [places[places >= 0].unique() for places in map(self.places, usual)]
@@ -99,15 +99,15 @@ class LookingTeacher:
     def places(self, text: tuple[int, int]) -> Tensor:
         """Which of the model's words each piece belongs to; -1: none that a region can show."""
         mine = [self._names[at] for at in self._ids(text)]
-        out: list[int] = []
+        places: list[int] = []
         after = 0
         for written in _whole(self.spelled[text[0]][text[1]]):
             word = "".join(piece.removeprefix("##") for piece in written)
-            found = next((at for at in range(after, len(mine)) if mine[at] == word), None)
-            if found is not None:
-                after = found + 1
-            out += [-1 if found is None or word in self.unseen else found] * len(written)
-        return torch.tensor(out, dtype=torch.long)
+            place = next((at for at in range(after, len(mine)) if mine[at] == word), None)
+            if place is not None:
+                after = place + 1
+            places += [-1 if place is None or word in self.unseen else place] * len(written)
+        return torch.tensor(places, dtype=torch.long)
 
     def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Found]:
         """How well each piece of each text fits its set of regions, and where it is.
@@ -121,13 +121,13 @@ class LookingTeacher:
             the word's deviation above random ones (own captions have about 3); for pieces that
             name nothing the caption's mean.
         """
-        out = []
+        fitted = []
         with torch.inference_mode():
             usual = self.model.similarity(regions, *self.usual)
             single = (self.usual_words @ regions.mT).amax(2)
-            words, lengths = self._words([text for some in texts for text in some])
+            words, lengths = self._words([text for own_texts in texts for text in own_texts])
             many = len(texts[0])
-            for row, some in enumerate(texts):
+            for row, own_texts in enumerate(texts):
                 mine = slice(row * many, (row + 1) * many)
                 count = lengths[mine]
                 own = words[mine, : int(count.max())]
@@ -135,22 +135,24 @@ class LookingTeacher:
                 whole = (whole - usual[row].mean()) / usual[row].std()
                 dots = own @ regions[row].T
                 best = (dots.amax(2) - single[row].mean()) / single[row].std()
-                for text, caption, word, where in zip(some, whole, best, dots, strict=True):
+                for text, caption, word, where in zip(own_texts, whole, best, dots, strict=True):
                     places = self.places(text)
                     named = places >= 0
                     fits = torch.where(named, word[places], 0.0)
                     mean = fits.sum() / named.sum() if named.any() else caption
                     fits = (caption + torch.where(named, fits, mean)) / 2
-                    out.append(Found(fits, torch.where(named[:, None], where[places], torch.nan)))
-        return out
+                    fitted.append(
+                        Found(fits, torch.where(named[:, None], where[places], torch.nan))
+                    )
+        return fitted
 
 
 def _whole(pieces: Sequence[str]) -> list[list[str]]:
     """Pieces of a word together."""
-    out: list[list[str]] = []
+    words: list[list[str]] = []
     for piece in pieces:
-        if piece.startswith("##") and out:
-            out[-1].append(piece)
+        if piece.startswith("##") and words:
+            words[-1].append(piece)
         else:
-            out.append([piece])
-    return out
+            words.append([piece])
+    return words

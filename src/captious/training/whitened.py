@@ -68,18 +68,18 @@ def whitening_of(store: RegionStore, names: Sequence[str], keep: int, folder: Pa
 
     target = folder / WHITENING
     if target.exists():
-        found = load_file(target)
-        return Whitening(found["mean"], found["matrix"])
+        stored = load_file(target)
+        return Whitening(stored["mean"], stored["matrix"])
     draw = np.random.default_rng(0)
-    some = draw.choice(len(names), min(_SAMPLE_IMAGES, len(names)), replace=False)
+    sampled = draw.choice(len(names), min(_SAMPLE_IMAGES, len(names)), replace=False)
     rows = []
-    for number in track(some.tolist(), "sampling regions", unit="images"):
+    for number in track(sampled.tolist(), "sampling regions", unit="images"):
         features = np.asarray(store[names[number]].features, np.float32)
         rows.append(features[draw.permutation(len(features))[:20]])
-    made = Whitening.estimate(torch.from_numpy(np.concatenate(rows)), keep)
+    whitening = Whitening.estimate(torch.from_numpy(np.concatenate(rows)), keep)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({"mean": made.mean, "matrix": made.matrix.contiguous()}, target)
-    return made
+    save_file({"mean": whitening.mean, "matrix": whitening.matrix.contiguous()}, target)
+    return whitening
 
 
 def whitened(
@@ -95,12 +95,12 @@ def whitened(
     file.parent.mkdir(parents=True, exist_ok=True)
     block = np.lib.format.open_memmap(file, "r+" if begin else "w+", np.float16, shape)
     for start in track(range(begin, len(names), chunk), "whitening regions", unit="blocks"):
-        some = names[start : start + chunk]
-        raw = np.stack([_regions(store, name, first.shape) for name in some])
-        block[start : start + len(some)] = whitening(torch.from_numpy(raw)).half().numpy()
+        part = names[start : start + chunk]
+        raw = np.stack([_regions(store, name, first.shape) for name in part])
+        block[start : start + len(part)] = whitening(torch.from_numpy(raw)).half().numpy()
         if (start // chunk) % 50 == 49 or start + chunk >= len(names):
             block.flush()
-            text = json.dumps({"key": key, "done": start + len(some)})
+            text = json.dumps({"key": key, "done": start + len(part)})
             note.write_text(text, encoding="utf-8")
     return torch.from_numpy(block)
 

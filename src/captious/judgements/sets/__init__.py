@@ -24,6 +24,7 @@ MODULES = (
     "polaris",
     "cxc",
     "foil",
+    "nocaps_foil",
 )
 
 
@@ -64,7 +65,7 @@ def data_root(given: str | Path | None = None) -> Path:
     named = given or os.environ.get("CAPTIOUS_DATA")
     if not named:
         raise UsageError(
-            "where are the judgement sets? Name their folder with --data FOLDER or the "
+            "the folder of the judgement sets is not known: name it with --data FOLDER or the "
             "environment variable CAPTIOUS_DATA; `captious data` tells what it should hold"
         )
     root = Path(named)

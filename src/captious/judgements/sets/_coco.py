@@ -26,10 +26,10 @@ def image_id(name: str) -> int:
         >>> image_id("COCO_val2014_000000000974.jpg"), image_id("974")
         (974, 974)
     """
-    found = _NUMBER.search(name.strip())
-    if found is None:
+    match = _NUMBER.search(name.strip())
+    if match is None:
         raise InputError(f"{name!r} names no COCO image")
-    return int(found.group(1))
+    return int(match.group(1))
 
 
 def photograph(root: Path, name: str, checks: Checks) -> str:
@@ -47,7 +47,7 @@ def photograph(root: Path, name: str, checks: Checks) -> str:
 
 def captions(root: Path) -> dict[int, list[str]]:
     """Return the captions of every image, of the first caption file that is there."""
-    return {image: [text for _, text in found] for image, found in sentences(root).items()}
+    return {image: [text for _, text in pairs] for image, pairs in sentences(root).items()}
 
 
 def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
@@ -58,26 +58,26 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
             break
     else:
         raise InputError([f"none of these is under {root}: {', '.join(SOURCES)}"])
-    found: dict[int, list[tuple[int | None, str]]] = {}
+    by_image: dict[int, list[tuple[int | None, str]]] = {}
     if path.suffix == ".parquet":
         content = read_parquet(path)
         for image, texts in zip(
             content["image_id"].to_pylist(), content["captions"].to_pylist(), strict=True
         ):
-            found[int(image)] = [(None, t.strip()) for t in texts]
-        return found
+            by_image[int(image)] = [(None, t.strip()) for t in texts]
+        return by_image
     content = files.read_json(path)
     if "annotations" in content:
         for entry in content["annotations"]:
-            found.setdefault(int(entry["image_id"]), []).append(
+            by_image.setdefault(int(entry["image_id"]), []).append(
                 (int(entry["id"]), entry["caption"].strip())
             )
-        return found
+        return by_image
     for entry in content["images"]:
-        found[int(entry["cocoid"])] = [
+        by_image[int(entry["cocoid"])] = [
             (int(s["sentid"]), s["raw"].strip()) for s in entry["sentences"]
         ]
-    return found
+    return by_image
 
 
 def others(caption: str, references: list[str]) -> list[str]:

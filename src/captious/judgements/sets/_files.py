@@ -6,10 +6,12 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Checks
+from captious.reading import parquet_columns, read_parquet
 
 
 def tab_lines(path: Path, columns: int, checks: Checks) -> Iterator[tuple[str, list[str]]]:
@@ -38,11 +40,42 @@ def table(path: Path, delimiter: str = ",") -> tuple[list[str], list[tuple[str, 
     return list(reader.fieldnames or []), rows
 
 
-def number(text: str, low: float, high: float, place: str, checks: Checks) -> float:
+def records(
+    path: Path, keep: tuple[str, ...] = ()
+) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Return the fields and (place, record) of a CSV, JSON or parquet file.
+
+    A JSON file is a list of objects, or an object of equally long lists. Columns of a parquet file
+    that usually hold pixels (``image``, ``img``) are not read unless ``keep`` names them.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if path.suffix == ".csv":
+        header, lines = table(path)
+        return header, [(place, dict(line)) for place, line in lines]
+    if path.suffix == ".parquet":
+        names = [n for n in parquet_columns(path) if n in keep or n not in ("image", "img")]
+        content: Any = read_parquet(path, names).to_pylist()
+    else:
+        content = files.read_json(path)
+    if isinstance(content, dict) and all(isinstance(v, list) for v in content.values()):
+        lengths = {len(v) for v in content.values()}
+        if len(lengths) == 1:
+            content = [
+                dict(zip(content, row, strict=True)) for row in zip(*content.values(), strict=True)
+            ]
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise InputError(f"{path}: expected a list of objects, or lists of equal length by name")
+    fields = list(dict.fromkeys(name for row in content for name in row))
+    return fields, [(f"{path.name} entry {n}", row) for n, row in enumerate(content, 1)]
+
+
+def number(text: Any, low: float, high: float, place: str, checks: Checks) -> float:
     """Return a rating; what is no number or out of range is noted as bad and gives NaN."""
     try:
         value = float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         checks.bad("ratings that are not numbers", f"{place}: {text!r}")
         return float("nan")
     if not low <= value <= high:

@@ -33,28 +33,28 @@ CARD = Card(
 def load(root: Path) -> JudgementSet:
     """Read the triplets and gather them by pair."""
     checks = Checks(CARD.name)
-    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    by_pair: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for reference, b, c, vote in triplets(root / CARD.files[0]):
-        found.setdefault((b, c), []).append((reference, vote))
-    sizes = {len(v) for v in found.values()}
+        by_pair.setdefault((b, c), []).append((reference, vote))
+    sizes = {len(v) for v in by_pair.values()}
     if len(sizes) > 1:
-        for (b, c), block in found.items():
+        for (b, c), block in by_pair.items():
             if len(block) != max(sizes):
                 checks.note("pairs with fewer votes than the others", f"{len(block)}: {b} | {c}")
-    if len(found) % 2:
-        checks.bad("an odd number of pairs cannot be halved into HC and HI", len(found))
+    if len(by_pair) % 2:
+        checks.bad("an odd number of pairs cannot be halved into HC and HI", len(by_pair))
     checks.stop_if_bad()
-    keys = [k for k in found for _ in (0, 1)]
+    keys = [k for k in by_pair for _ in (0, 1)]
     samples = CaptionSet.build(
-        [c for key in found for c in key],
-        [[r for r, _ in found[k]] for k in keys],
-        ids=[f"{n}{'ab'[k]}" for n in range(len(found)) for k in (0, 1)],
+        [c for key in by_pair for c in key],
+        [[r for r, _ in by_pair[k]] for k in keys],
+        ids=[f"{n}{'ab'[k]}" for n in range(len(by_pair)) for k in (0, 1)],
         images=[f"scene-{n // 2}" for n in range(len(keys))],
     )
     votes = np.array(
-        [[sum(v == 1 for _, v in b), sum(v != 1 for _, v in b)] for b in found.values()], float
+        [[sum(v == 1 for _, v in b), sum(v != 1 for _, v in b)] for b in by_pair.values()], float
     )
-    rows, half = np.arange(len(found)), len(found) // 2
+    rows, half = np.arange(len(by_pair)), len(by_pair) // 2
     groups = np.where(rows < half, "HC", "HI").astype(object)
     return JudgementSet(
         CARD,
@@ -62,7 +62,7 @@ def load(root: Path) -> JudgementSet:
         Pairs(2 * rows, 2 * rows + 1, votes),
         samples.images,
         groups,
-        counts={"pairs": len(found), "HC": half, "HI": len(found) - half},
+        counts={"pairs": len(by_pair), "HC": half, "HI": len(by_pair) - half},
         remarks=checks.remarks(),
     )
 

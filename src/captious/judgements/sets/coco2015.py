@@ -68,11 +68,11 @@ def load(root: Path) -> SystemTable:
                 values.append(float("nan"))
         return np.array(values)
 
-    out = SystemTable(
+    systems = SystemTable(
         CARD, tuple(teams), {c: values_of(c) for c in HUMAN}, {c: values_of(c) for c in metrics}
     )
     checks.stop_if_bad()
-    return out
+    return systems
 
 
 def team_captions(root: Path, teams: Sequence[str]) -> dict[str, dict[int, str]]:
@@ -84,20 +84,20 @@ def team_captions(root: Path, teams: Sequence[str]) -> dict[str, dict[int, str]]
     folder = root / CAPTIONS
     known = {_key(team): team for team in teams}
     checks = Checks(CARD.name)
-    out: dict[str, dict[int, str]] = {}
+    captions_of_team: dict[str, dict[int, str]] = {}
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         team = known.get(_key(path.stem))
         if team is None:
             checks.bad("caption files of no team", path.name)
             continue
         try:
-            found = {int(r["image_id"]): str(r["caption"]) for r in files.read_json(path)}
+            captions = {int(r["image_id"]): str(r["caption"]) for r in files.read_json(path)}
         except (KeyError, TypeError, ValueError):
             checks.bad("caption files without image_id and caption", path.name)
             continue
-        out[team] = found
+        captions_of_team[team] = captions
     checks.stop_if_bad()
-    return out
+    return captions_of_team
 
 
 def _key(name: str) -> str:

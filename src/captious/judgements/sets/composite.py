@@ -85,7 +85,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
     rows: list[tuple[str, str, str, list[str], str, float, str]] = []
     seen: dict[tuple[str, str], str] = {}
     for part in _PARTS:
-        for place, image, texts, given in _lines(root / f"composite/{part}_{ending}.csv", checks):
+        for place, image, texts, answers in _lines(root / f"composite/{part}_{ending}.csv", checks):
             if not image:
                 checks.note("lines without an image", place)
                 continue
@@ -96,7 +96,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
             if (part, key) in seen:
                 checks.bad("images that stand twice", f"{place} and {seen[part, key]}: {key}")
             seen[part, key] = place
-            for system, text, rating in zip(_SYSTEMS, texts, given, strict=True):
+            for system, text, rating in zip(_SYSTEMS, texts, answers, strict=True):
                 value = number(rating, 1, 5, place, checks)
                 if system == "human" and len(_coco.others(text, references)) == len(references):
                     checks.note("human captions that are not among the references", place)
@@ -134,8 +134,8 @@ def _lines(path: Path, checks: Checks) -> list[tuple[str, str, list[str], list[s
     header, rows = table(path, ";")
     if "Input.image_url" in header:
         texts = [f"Input.text{i}" for i in (1, 2, 3)]
-        given = [f"Answer.Q{i}Answer" for i in (1, 2, 3)]
-        lacking = [c for c in (*texts, *given) if c not in header]
+        ratings = [f"Answer.Q{i}Answer" for i in (1, 2, 3)]
+        lacking = [c for c in (*texts, *ratings) if c not in header]
         if lacking:
             checks.bad("columns that are missing", f"{path.name}: {', '.join(lacking)}")
             return []
@@ -144,13 +144,13 @@ def _lines(path: Path, checks: Checks) -> list[tuple[str, str, list[str], list[s
         if len(header) < 7:
             checks.bad("tables with fewer than seven columns", f"{path.name}: {len(header)}")
             return []
-        image, texts, given = header[0], header[1:4], header[4:7]
+        image, texts, ratings = header[0], header[1:4], header[4:7]
     return [
         (
             place,
             row.get(image, "").strip(),
             [row.get(t, "").strip() for t in texts],
-            [row.get(g, "").strip() for g in given],
+            [row.get(r, "").strip() for r in ratings],
         )
         for place, row in rows
     ]

@@ -6,6 +6,7 @@ their COCO annotation id, so the COCO captions are needed beside it.
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Ratings
 from captious.judgements.sets import _coco
 from captious.judgements.sets._files import number, table
+from captious.reading import read_parquet
 from captious.types import CaptionSet
 
 _COCO = "coco/captions_val2014.json|coco/dataset_coco.json"
@@ -46,8 +48,8 @@ def load(card: Card, task: str, root: Path) -> JudgementSet:
     sentences = _coco.sentences(root)
     texts = {
         key: (image, text)
-        for image, found in sentences.items()
-        for key, text in found
+        for image, pairs in sentences.items()
+        for key, text in pairs
         if key is not None
     }
     if not texts:
@@ -109,4 +111,73 @@ def _sentence(name: str) -> int:
     return int(tail) if tail.isdigit() else -1
 
 
-SETS = ((SITS, partial(load, SITS, "sits")), (STS, partial(load, STS, "sts")))
+OTHERS = Card(
+    name="cxc-others",
+    title="Crisscrossed Captions SITS: captions rated for photographs of others, 0..5 (2021)",
+    licence="free for any use (Google); captions of COCO (CC BY 4.0)",
+    files=("cxc/sits_val.parquet", "|".join(_coco.SOURCES)),
+    optional=("coco/images",),
+    counts="44,722 pairs of the validation half, 19,722 of them with another photograph's caption",
+    traps=(
+        "a caption of the photograph itself is nearly always rated 5: it grades no metric and is "
+        "left out here",
+        "cut by photograph: make choices on the part A and report the part B",
+    ),
+    get="a table with the columns image_id, caption, caption_image_id, score of data/ of "
+    "github.com/google-research-datasets/Crisscrossed-Captions goes to cxc/sits_val.parquet",
+)
+
+
+def half(image: int) -> str:
+    """Return the part of a photograph: A (for choices) or B (for reports)."""
+    return "AB"[int(hashlib.sha256(str(image).encode()).hexdigest()[0], 16) % 2]
+
+
+def load_others(root: Path) -> JudgementSet:
+    """Read the pairs whose caption was written for another photograph."""
+    checks = Checks(OTHERS.name)
+    content = read_parquet(root / OTHERS.files[0])
+    lacking = {"image_id", "caption", "caption_image_id", "score"} - set(content.column_names)
+    for name in sorted(lacking):
+        checks.bad("columns that are missing", name)
+    checks.stop_if_bad()
+    references = _coco.captions(root)
+    rows = []
+    own = 0
+    for position, row in enumerate(content.to_pylist()):
+        place = f"row {position}"
+        if row["caption_image_id"] == row["image_id"]:
+            own += 1
+        elif row["image_id"] not in references:
+            checks.bad("images that the COCO file lacks", f"{place}: {row['image_id']}")
+        else:
+            rows.append(
+                (row["image_id"], row["caption"], number(row["score"], 0, 5, place, checks))
+            )
+    checks.stop_if_bad()
+    samples = CaptionSet.build(
+        [caption for _, caption, _ in rows],
+        [references[image] for image, _, _ in rows],
+        ids=[f"{at}|{image}" for at, (image, _, _) in enumerate(rows)],
+        images=[_coco.photograph(root, str(image), checks) for image, _, _ in rows],
+    )
+    groups = np.empty(len(rows), object)
+    groups[:] = [half(image) for image, _, _ in rows]
+    values = np.array([score for _, _, score in rows])
+    return JudgementSet(
+        OTHERS,
+        samples,
+        Ratings(np.arange(len(rows)), values, np.zeros(len(rows), np.int64), 0, 5),
+        samples.images,
+        groups,
+        counts={"ratings": len(rows), "images": len({r[0] for r in rows}),
+                "left out: the photograph's own caption": own},
+        remarks=checks.remarks(),
+    )  # fmt: skip
+
+
+SETS = (
+    (SITS, partial(load, SITS, "sits")),
+    (STS, partial(load, STS, "sts")),
+    (OTHERS, load_others),
+)

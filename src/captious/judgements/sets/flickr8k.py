@@ -72,10 +72,10 @@ def load_expert(root: Path) -> JudgementSet:
     """Read Flickr8k-Expert: three ratings per row."""
     checks = Checks(EXPERT.name)
     judged = []
-    for place, (image, key, *given) in tab_lines(
+    for place, (image, key, *ratings) in tab_lines(
         root / "flickr8k/ExpertAnnotations.txt", 5, checks
     ):
-        judged.append((place, image, key, [number(g, 1, 4, place, checks) for g in given]))
+        judged.append((place, image, key, [number(r, 1, 4, place, checks) for r in ratings]))
     return _join(EXPERT, root, judged, checks, 1.0, 4.0)
 
 

@@ -89,13 +89,15 @@ def load_fixed(root: Path) -> JudgementSet:
     checks = Checks(FIXED.name)
     content = files.read_json(root / FIXED.files[0])
     if not isinstance(content, dict):
-        raise InputError(f"{FIXED.files[0]}: a JSON object by kind of pair is wanted")
+        raise InputError(
+            f"{FIXED.files[0]}: expected a JSON object with one entry per kind of pair"
+        )
     items: list[dict[str, Any]] = []
-    for kind, found in content.items():
+    for kind, entries in content.items():
         if kind not in KINDS:
             checks.bad(f"kinds that are not one of {', '.join(KINDS)}", kind)
             continue
-        for number, item in enumerate(found):
+        for number, item in enumerate(entries):
             place = f"{kind}[{number}]"
             if len(item["captions"]) != 2 or item["label"] not in (0, 1):
                 checks.bad("pairs without two captions or a label 0/1", place)
@@ -136,14 +138,14 @@ def load_consensus(root: Path) -> JudgementSet:
     """Read ``consensus_pascal.mat``: 48 consecutive triplets belong to one pair."""
     checks = Checks(CONSENSUS.name)
     items = _mat_pairs(root, checks)
-    found = triplets(root / "pascal50s/consensus_pascal.mat")
-    if len(found) != _VOTES * len(items):
+    all_triplets = triplets(root / "pascal50s/consensus_pascal.mat")
+    if len(all_triplets) != _VOTES * len(items):
         raise InputError(
-            f"consensus_pascal.mat holds {len(found):,} triplets; {_VOTES} x {len(items):,} "
-            "are wanted"
+            f"consensus_pascal.mat holds {len(all_triplets):,} triplets, expected {_VOTES} x "
+            f"{len(items):,}"
         )
     for number, item in enumerate(items):
-        block = found[number * _VOTES : (number + 1) * _VOTES]
+        block = all_triplets[number * _VOTES : (number + 1) * _VOTES]
         votes: Counter[str] = Counter(b if vote == 1 else c for _, b, c, vote in block)
         first, second = item["captions"]
         if set(votes) - {first, second}:
@@ -258,13 +260,13 @@ def _build(
     twice = [item for item in items for _ in (0, 1)]
 
     def build(references: list[list[str]]) -> CaptionSet:
-        made = CaptionSet.build(
+        samples = CaptionSet.build(
             [c for item in items for c in item["captions"]],
             references,
             ids=[f"{n}{'ab'[k]}" for n in range(len(items)) for k in (0, 1)],
             images=[paths[item["image"]] for item in twice],
         )
-        return made if gold is None else gold.add_to(made)
+        return samples if gold is None else gold.add_to(samples)
 
     rows = np.arange(len(items))
     units, groups = np.empty(2 * len(items), object), np.empty(len(items), object)

@@ -1,7 +1,8 @@
 """Polaris and Nebula: captions of modern models rated on a scale of five (Wada 2024, Matsuda 2024).
 
-CSV with the columns ``mt`` (or ``cand``), ``refs`` (a list in one cell), ``score`` (or
-``human_score``) and ``imgid``. The list is read as a literal, never run as code.
+CSV, JSON or parquet with the fields ``mt`` (or ``cand``), ``refs`` (a list, in a CSV in one cell),
+``score`` (or ``human_score``) and ``imgid`` (or ``file_name``), as the two are distributed. A list
+in a cell is read as a literal, never run as code.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import ast
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from captious.judgements.judgement_set import Card, Checks, JudgementSet, Ratings
-from captious.judgements.sets._files import number, picture, table
+from captious.judgements.sets._files import number, picture, records
 from captious.types import CaptionSet
 
 POLARIS = Card(
     name="polaris",
     title="Polaris, test split, mean ratings scaled to 0..1 (Wada et al. 2024)",
     licence="Clear BSD; photographs of COCO and nocaps",
-    files=("polaris/polaris_test.csv",),
+    files=("polaris/polaris_test.csv|polaris/polaris_test.json|polaris/polaris_test.parquet",),
     optional=("polaris/images",),
     counts="26,123 rated captions in the test split",
     traps=(
@@ -34,22 +36,24 @@ NEBULA = Card(
     name="nebula",
     title="Nebula, test split, mean ratings scaled to 0..1 (Matsuda et al. 2024)",
     licence="see the hub page; photographs of several sources",
-    files=("nebula/nebula_test.csv",),
+    files=("nebula/nebula_test.json|nebula/nebula_test.csv|nebula/nebula_test.parquet",),
     optional=("nebula/images",),
     counts="32,978 images over all splits",
     traps=(
         "test ratings of the first release have errors: the Spica corrections replace rows by "
         "(imgid, mt)",
     ),
-    get="the test split of the hub data set Ka2ukiMatsuda/Nebula, saved as nebula/nebula_test.csv",
+    get="the test split of the hub data set Ka2ukiMatsuda/Nebula (fields file_name, refs, mt, "
+    "human_score), or the JSON of github.com/Ka2ukiMatsuda/DENEB, goes to nebula/nebula_test.json "
+    "(.csv, .parquet)",
 )
 
 
 def load(card: Card, root: Path) -> JudgementSet:
-    """Read one CSV."""
+    """Read the file that is there."""
     checks = Checks(card.name)
-    path = root / card.files[0]
-    header, rows = table(path)
+    path = next(p for p in map(root.joinpath, card.files[0].split("|")) if p.exists())
+    header, rows = records(path)
     names = {}
     for ours, theirs in {
         "caption": ("mt", "cand"),
@@ -65,14 +69,14 @@ def load(card: Card, root: Path) -> JudgementSet:
     captions, references, values, images = [], [], [], []
     seen: dict[tuple[str, str], str] = {}
     for place, row in rows:
-        caption, image = row[names["caption"]].strip(), row[names["image"]].strip()
+        caption, image = (str(row.get(names[n], "")).strip() for n in ("caption", "image"))
         if (image, caption) in seen:
             checks.note("captions rated twice", f"{place} and {seen[image, caption]}")
         seen[image, caption] = place
         captions.append(caption)
         images.append(image)
-        references.append(_list(row[names["refs"]], place, checks))
-        values.append(number(row[names["score"]], 0, 1, place, checks))
+        references.append(_list(row.get(names["refs"]), place, checks))
+        values.append(number(row.get(names["score"]), 0, 1, place, checks))
     checks.stop_if_bad()
     units = np.empty(len(rows), object)
     units[:] = images
@@ -95,15 +99,16 @@ def load(card: Card, root: Path) -> JudgementSet:
     )
 
 
-def _list(cell: str, place: str, checks: Checks) -> list[str]:
-    for read in (json.loads, ast.literal_eval):
+def _list(cell: Any, place: str, checks: Checks) -> list[str]:
+    readers = (json.loads, ast.literal_eval) if isinstance(cell, str) else (lambda held: held,)
+    for read in readers:
         try:
-            found = read(cell)
+            texts = read(cell)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
-        if isinstance(found, list) and found and all(isinstance(x, str) for x in found):
-            return [x.strip() for x in found]
-    checks.bad("cells of references that are not a list of texts", f"{place}: {cell[:40]}")
+        if isinstance(texts, list) and texts and all(isinstance(x, str) for x in texts):
+            return [x.strip() for x in texts]
+    checks.bad("cells of references that are not a list of texts", f"{place}: {str(cell)[:40]}")
     return []
 
 

@@ -93,11 +93,11 @@ def _references(
         if (root / name).exists():
             lines = [json.loads(s) for s in files.read_text(root / name).splitlines() if s.strip()]
             return {int(x["seg_id"]): [r.strip() for r in x["refs"]] for x in lines}
-    found = _coco.captions(root)
+    captions = _coco.captions(root)
     human = {r[2]: r[4] for r in rows if r[1] == "Human"}
     return {
         image: _coco.others(human[image], texts) if image in human else texts
-        for image, texts in found.items()
+        for image, texts in captions.items()
     }
 
 

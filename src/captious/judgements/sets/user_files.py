@@ -88,22 +88,22 @@ def read_records(path: Path, checks: Checks) -> list[Record]:
     elif kind == "json":
         rows = files.read_json(path)
     else:
-        raise InputError(f"{path}: judgements are read from .json, .jsonl, .csv, .tsv or .parquet")
+        raise InputError(f"{path}: records are read from .json, .jsonl, .csv, .tsv or .parquet")
     if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
-        raise InputError(f"{path}: a list of records is wanted")
+        raise InputError(f"{path}: expected a list of records")
     return [(f"record {n}", row) for n, row in enumerate(rows, 1)]
 
 
 def _references(row: dict[str, Any], place: str, checks: Checks) -> list[str]:
-    given = row.get("references", row.get("refs"))
-    if given is None:
-        given = [row[k] for k in row if _NUMBERED.fullmatch(str(k)) and row[k]]
-    if isinstance(given, str):
-        given = _literal(given) if given.lstrip().startswith("[") else [given]
-    if not isinstance(given, list | tuple) or not all(isinstance(x, str) for x in given):
+    references = row.get("references", row.get("refs"))
+    if references is None:
+        references = [row[k] for k in row if _NUMBERED.fullmatch(str(k)) and row[k]]
+    if isinstance(references, str):
+        references = _literal(references) if references.lstrip().startswith("[") else [references]
+    if not isinstance(references, list | tuple) or not all(isinstance(x, str) for x in references):
         checks.bad("references that are not a list of texts", place)
         return []
-    return [x for x in given if x.strip()]
+    return [x for x in references if x.strip()]
 
 
 def _literal(text: str) -> Any:
@@ -123,12 +123,12 @@ def _text(row: dict[str, Any], column: str, place: str, checks: Checks) -> str:
 
 def _value(value: Any, what: str, place: str, checks: Checks) -> float:
     try:
-        out = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        out = float("nan")
-    if not np.isfinite(out):
+        number = float("nan")
+    if not np.isfinite(number):
         checks.bad(f"{what} that are not numbers", f"{place}: {value!r}"[:200])
-    return out
+    return number
 
 
 def _frame(
@@ -155,10 +155,10 @@ def _ratings(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
     rows, values, judges = [], [], []
     seen: dict[tuple[str, str], str] = {}
     for number, (place, row) in enumerate(records):
-        given = row.get("rating")
-        if isinstance(given, str) and given.lstrip().startswith("["):
-            given = _literal(given)
-        several = given if isinstance(given, list) else [given]
+        rating = row.get("rating")
+        if isinstance(rating, str) and rating.lstrip().startswith("["):
+            rating = _literal(rating)
+        several = rating if isinstance(rating, list) else [rating]
         for judge, value in enumerate(several):
             rows.append(number)
             judges.append(judge)

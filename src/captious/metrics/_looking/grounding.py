@@ -29,10 +29,10 @@ def region_rank_similarity(reference: Floats, candidate: Floats, scaled: bool = 
         spread = np.where(flat, 1.0, np.ptp(reference, axis=1))[:, None]
         gain = (reference - low) / spread
     discount = 1.0 / np.log2(np.arange(reference.shape[1]) + 2.0)
-    found = _ranked(gain, candidate) @ discount
+    actual = _ranked(gain, candidate) @ discount
     ideal = _ranked(gain, reference) @ discount
     undefined = flat | (ideal == 0)
-    return np.where(undefined, 1.0, found / np.where(undefined, 1.0, ideal))
+    return np.where(undefined, 1.0, actual / np.where(undefined, 1.0, ideal))
 
 
 def weight_distribution_parts(reference: Floats, candidate: Floats) -> tuple[Floats, Floats]:

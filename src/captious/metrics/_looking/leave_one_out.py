@@ -16,7 +16,7 @@ def explain(metric: Metric, sample: Sample, context: Any) -> Explanation:
     texts = [" ".join(words[:k] + words[k + 1 :]) for k in range(len(words))]
     rows = CaptionSet.build(
         [sample.caption, *texts],
-        [[] for _ in range(len(words) + 1)],
+        [sample.references] * (len(words) + 1),
         images=[sample.image] * (len(words) + 1),
     )
     rows = replace(rows, evidence=sample.evidence)
@@ -26,7 +26,7 @@ def explain(metric: Metric, sample: Sample, context: Any) -> Explanation:
         for word, value in zip(words, values[1:], strict=True)
     ]
     lines = [f"{metric.name} {values[0]:.4f}; what each word adds:"]
-    lines += [f"  {one['change']:+.4f}  {one['word']}" for one in moved]
+    lines += [f"  {move['change']:+.4f}  {move['word']}" for move in moved]
     drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
     data = {"score": float(values[0]), "words": moved}
     return Explanation("\n".join(lines), data, (drawn,))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError
+from captious.text.tokens import is_word
 from captious.types import Explanation, Floats, RegionAttention, Sample
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def explain(
     block, lengths = stack(model.words(texts))
     vectors = model.regions(regions)
     hard = metric.profile == "paper"
-    found = grounding_vectors(model, vectors, block, lengths, hard, metric.smooth)
-    ground = found.numpy().astype(np.float64)
+    grounded = grounding_vectors(model, vectors, block, lengths, hard, metric.smooth)
+    ground = grounded.numpy().astype(np.float64)
     weights, _ = attention(model, vectors, block, lengths, hard, metric.smooth)
     place = {text: number for number, text in enumerate(texts)}
     candidate = ground[0]
@@ -82,7 +83,7 @@ def _telling(reference: Floats, candidate: Floats) -> list[int]:
 
 
 def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
-    spoken = [k for k, word in enumerate(words) if any(map(str.isalnum, word))]
+    spoken = [k for k, word in enumerate(words) if is_word(word)]
     order = sorted(spoken, key=lambda k: -weights[k])[:count]
     return [[words[number], round(float(weights[number]), 3)] for number in order]
 
@@ -92,17 +93,17 @@ def _text(data: dict[str, Any]) -> str:
         f"TIGEr {data['tiger']:.4f} = (RRS {data['rrs']:.4f} + WDS {data['wds']:.4f}) / 2",
         f"caption: {data['caption']}",
     ]
-    for one in data["regions"]:
-        where = "" if one["box"] is None else f" at {one['box']}"
+    for region in data["regions"]:
+        where = "" if region["box"] is None else f" at {region['box']}"
         lines.append(
-            f"region {one['region']}{where}: candidate {one['candidate']:+.3f}, references "
-            f"{one['reference']:+.3f}; attends to {_words(one)}"
+            f"region {region['region']}{where}: candidate {region['candidate']:+.3f}, references "
+            f"{region['reference']:+.3f}; attends to {_words(region)}"
         )
     return "\n".join(lines)
 
 
-def _words(one: dict[str, Any]) -> str:
-    return ", ".join(f"{word} {weight:.2f}" for word, weight in one["words"])
+def _words(region: dict[str, Any]) -> str:
+    return ", ".join(f"{word} {weight:.2f}" for word, weight in region["words"])
 
 
 def _part(data: dict[str, Any], scores: tuple[tuple[str, float], ...]) -> RegionAttention | None:
@@ -119,7 +120,7 @@ def _part(data: dict[str, Any], scores: tuple[tuple[str, float], ...]) -> Region
         tuple(map(tuple, np.array(data["attention"]).T.tolist())),
         caption=tuple(data["candidate"]),
         references=tuple(data["reference"]),
-        telling=tuple(one["region"] for one in data["regions"]),
+        telling=tuple(region["region"] for region in data["regions"]),
         caption_text=data["caption"],
         reference_texts=tuple(data["references"]),
         scores=scores,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.metrics.base import Explanation
+from captious.text.tokens import is_word
 from captious.types import CaptionSet, Floats, MatchMatrix, Part, RegionAttention, Sample
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
     image = metric.picture(sample.image, encoder, sample.evidence)
     cosines = _cosines(clean, texts, image, encoder, layer)
     blind = _cosines(clean, texts, encoder.blank(), encoder, layer)
-    best = int(np.argmax([_f(one) for one in cosines]))
+    best = int(np.argmax([_f(cosine) for cosine in cosines]))
     caption, reference = encoder.pieces.spell(texts[0]), encoder.pieces.spell(texts[best + 1])
     values = metric.stats(CaptionSet.of([sample]), None).rows[0]
     change = cosines[best] - blind[best]
@@ -59,10 +60,10 @@ def _cosines(
     metric: Vilbertscore, texts: list[Text], image: Any, encoder: ImageTextEncoder, layer: int
 ) -> list[Floats]:
     """Reference pieces by caption pieces, for each reference."""
-    found = metric.vectors(texts, [0] * len(texts), [image], encoder, layer)
-    parts = [found.vectors[a:b].numpy().astype(np.float64)
-             for a, b in zip(found.offsets, found.offsets[1:], strict=False)]  # fmt: skip
-    return [one @ parts[0].T for one in parts[1:]]
+    encoded = metric.vectors(texts, [0] * len(texts), [image], encoder, layer)
+    by_text = [encoded.vectors[a:b].numpy().astype(np.float64)
+               for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)]  # fmt: skip
+    return [reference @ by_text[0].T for reference in by_text[1:]]
 
 
 def _f(matrix: Floats) -> float:
@@ -75,10 +76,10 @@ def _f(matrix: Floats) -> float:
 def _extremes(change: Floats, rows: list[str], columns: list[str], sign: int) -> list[list[Any]]:
     """The pairs of words whose similarity the image changed most in one direction."""
     order = np.argsort(-sign * change, axis=None, kind="stable")[:_SHOWN]
-    found = [divmod(int(at), len(columns)) for at in order] if change.size else []
+    places = [divmod(int(at), len(columns)) for at in order] if change.size else []
     return [
         [rows[i], columns[j], round(float(change[i, j]), 4)]
-        for i, j in found
+        for i, j in places
         if sign * change[i, j] > 0
     ]
 
@@ -137,9 +138,10 @@ def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, .
         return ()
     rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
     moved = cosine.max(0) - blind.max(0)
-    most = sorted(np.argsort(-np.abs(moved), kind="stable")[:_WORDS].tolist())
+    spoken = [k for k, piece in enumerate(columns) if is_word(piece)]
+    most = sorted(sorted(spoken, key=lambda k: -abs(moved[k]))[:_WORDS])
     change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
-    seen, unseen = (tuple(map(tuple, one.tolist())) for one in (cosine, blind))
+    seen, unseen = (tuple(map(tuple, matrix.tolist())) for matrix in (cosine, blind))
     parts: list[Part] = [
         MatchMatrix("cosine with the image (change)", rows, columns, seen, notes=change),
         MatchMatrix("cosine without the image", rows, columns, unseen),

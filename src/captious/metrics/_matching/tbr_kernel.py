@@ -179,6 +179,29 @@ def factors(
     )
 
 
+def shares(
+    cosine: torch.Tensor,
+    taken: torch.Tensor,
+    rows: torch.Tensor | None,
+    weight: torch.Tensor,
+    caption: torch.Tensor,
+    threshold: float | None,
+) -> torch.Tensor:
+    """Return what each reference piece adds to the first factor; see :func:`factors`.
+
+    Returns:
+        (B, A, R); summed over the pieces, the first factor of every combined reference.
+    """
+    best = _cut(cosine, caption, threshold)
+    value = best[:, None, :].expand(taken.shape)
+    if rows is not None:
+        value = value.gather(2, rows)
+    share = taken * weight[:, None, :]
+    counted = share if threshold is None else share * (value > 0)
+    total = counted.sum(2, keepdim=True).double()
+    return share * value / total.masked_fill(total == 0, 1.0) * (total > 0)
+
+
 def _cut(cosine: torch.Tensor, allowed: torch.Tensor, threshold: float | None) -> torch.Tensor:
     """Return each reference piece's best match among allowed caption pieces, 0 if not above.
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from captious.metrics._meteor.jit import Kernels
+from captious.text.jit import Kernels
 
 BEAM: Final = 40
 STAGES: Final = 4

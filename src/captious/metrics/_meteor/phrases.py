@@ -1,4 +1,4 @@
-"""Finding the phrases of METEOR's paraphrase table in sentences (see ``jit`` for compilation).
+"""Finding the phrases of METEOR's paraphrase table in sentences (see ``text.jit`` for compilation).
 
 Words are numbers of the table's vocabulary, -1 for words that it does not have. The table is a
 trie (``captious.text.paraphrase``): a phrase is known by its node.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from captious.metrics._meteor.jit import Kernels
+from captious.text.jit import Kernels
 
 Array = npt.NDArray[Any]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from captious.evidence.images import data_uri
 from captious.report.pictures import palette
+from captious.text.tokens import is_word
 from captious.types import Floats, RegionAttention
 
 _CELLS = 24
@@ -153,7 +154,7 @@ def _outlines(part: RegionAttention, weights: tuple[float, ...], tall: int) -> l
 
 def _words(part: RegionAttention, region: int) -> str:
     shares = [share[region] for share in part.shares]
-    spoken = [k for k, word in enumerate(part.words) if any(map(str.isalnum, word))]
+    spoken = [k for k, word in enumerate(part.words) if is_word(word)]
     order = sorted(spoken, key=lambda k: -shares[k])[:_TOP]
     return ", ".join(f"{part.words[k]} {shares[k]:.2f}" for k in order)
 

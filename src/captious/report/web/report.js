@@ -5,9 +5,10 @@ const D = window.CAPTIOUS_DATA || JSON.parse($("data").textContent);
 const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOTOS : $("photos").textContent;
 const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
-const SMALL = new Set("a an the of in on at by with to from and or is are was were it its his her their he she they this that there has have be as for into onto near next over under up down out while who which some one two".split(" "));
 const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
-const C = D.columns, S = D.systems;
+const M = D.columns.length; // behind the metrics' columns stand the user's own, as axes of the scatter
+const C = [...D.columns, ...D.axes.map((name) => ({ name, label: name, times: 1, low: null, high: null, better: true, meaning: name, signature: "", main: false }))], S = D.systems, REMOTE = D.remote || null; // the explorer: address of the run
+const { SMALL, esc, el, mix, overlay, draw } = captiousParts({ tip: (...a) => tip(...a), untip: () => untip(), save: (svg) => download(`${state.caption}-${tab}.svg`, svg, "image/svg+xml") });
 const main = C.map((c, i) => i).filter((i) => C[i].main);
 const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "captious_ref", "bertscore_f", "vifidel", "rouge_l", "bleu_4"];
 const telling = [...TELLING.map((n) => C.findIndex((c) => c.name === n)).filter((i) => i >= 0), ...main.filter((i) => !TELLING.includes(C[i].name))];
@@ -17,17 +18,12 @@ const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: telling[0], x: tellin
 let brushed = null, order = [], drawn = 0, at = -1;
 
 // -- small things ---------------------------------------------------------------------------
-const esc = (s) => String(s).replace(/[&<>"']/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[c]);
 const colour = (s) => KINDS[s % KINDS.length];
 const digits = (c) => C[c].times === 100 ? 1 : 2;
 const fmt = (v, c) => v === null || v === undefined ? "–" : (v * C[c].times).toFixed(digits(c)).replace("-", "−");
 const sign = (v, c) => v === null ? "–" : (v > 0 ? "+" : "") + fmt(v, c);
 const sys = (s, more = "") => `<span class="sys"><i style="background:${colour(s)}"></i>${esc(S[s])}${more}</span>`;
 const brief = (n, most) => n.length <= most ? n : n.slice(0, Math.ceil(most / 2)) + "…" + n.slice(-Math.floor(most / 2) + 1);
-const el = (html) => { const t = document.createElement("template"); t.innerHTML = html.trim(); return t.content.firstElementChild; };
-const mix = (stops, share) => { const p = Math.min(Math.max(share, 0), 1) * (stops.length - 1), k = Math.min(Math.floor(p), stops.length - 2), f = p - k;
-  const rgb = (h) => [1, 3, 5].map((i) => parseInt(h.slice(i, i + 2), 16)); const a = rgb(stops[k]), b = rgb(stops[k + 1]);
-  return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * f)).join(",")})`; };
 let saying;
 const say = (text) => { $("said").textContent = text; $("said").classList.add("on"); clearTimeout(saying); saying = setTimeout(() => $("said").classList.remove("on"), 2200); };
 const letter = (s) => String.fromCharCode(97 + (s % 26));
@@ -36,7 +32,8 @@ const beaten = (c, s) => S.map((_, o) => o).filter((o) => { if (o === s) return 
 const range = (c) => { const h = D.distributions[c]; const low = C[c].low !== null && C[c].low >= 0 && C[c].high !== null ? Math.min(C[c].low, h.low) : h.low; return [low, h.high]; };
 const share = (v, c) => { const [l, h] = range(c); return v === null ? 0 : Math.min(1, Math.max(0.01, (v - l) / (h - l || 1))); };
 const urls = new Map();
-function photo(item) {
+function photo(item, width = 480) {
+  if (REMOTE) return item.image && item.rows ? `${REMOTE}/photo/${item.rows.find((r) => r !== null)}?width=${width}` : null;
   if (!item.photo) return null;
   if (!urls.has(item.image)) {
     const [from, length] = item.photo, raw = atob(PHOTOS().slice(from, from + length)), bytes = new Uint8Array(raw.length);
@@ -76,7 +73,8 @@ function missing(text, refs) {
 }
 
 // -- overview -----------------------------------------------------------------------------
-const shownColumns = () => state.all || !main.length ? C.map((_, i) => i) : main;
+const real = C.map((_, i) => i).filter((i) => i < M);
+const shownColumns = () => state.all || !main.length ? real : main;
 function overview() {
   const cols = shownColumns();
   let html = `<caption class="hidden">Corpus values of every system</caption><thead><tr><th scope="col">System</th>`;
@@ -99,7 +97,7 @@ function overview() {
   $("table").innerHTML = html + "</tbody>";
   const T = D.testing;
   $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference to the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
-  $("columns").hidden = main.length === C.length;
+  $("columns").hidden = main.length === M;
   $("columns").setAttribute("aria-pressed", state.all);
 }
 function copied(kind) {
@@ -155,6 +153,21 @@ function gap() {
   out += "</svg>";
   const word = t ? (t.s ? ((t.d > 0) === C[c].better ? "significantly better" : "significantly worse") : "not significantly different") : "";
   $("gap").innerHTML = out + (t ? `<p class="remark">${esc(S[state.vs])} is ${word} than ${esc(S[state.base])} in ${esc(C[c].label)}: ${sign(t.d, c)} (${sign(t.l, c)} to ${sign(t.h, c)}), p ${t.p < 0.001 ? "< 0.001" : "= " + t.p.toFixed(3)} after correction.</p>`.replace("not significantly different than", "not significantly different from") : "");
+}
+function trend() { // systems in their order, as of a model that is trained on
+  $("trendbox").hidden = S.length < 3; if (S.length < 3) return;
+  const c = state.metric, w = 600, tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
+  if (!known.length) { $("trend").textContent = ""; return; }
+  const low = Math.min(...known), high = Math.max(...known), x = (s) => left + s / (S.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
+  let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from run to run" font-size="12">`;
+  for (let i = 0; i <= 2; i++) { const v = low + (high - low) * i / 2; out += `<line class="axis" x1="${left}" x2="${w - right}" y1="${y(v)}" y2="${y(v)}"/><text class="q" x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${fmt(v, c)}</text>`; }
+  const at = S.map((_, s) => s).filter((s) => D.corpus[s][c][0] !== null);
+  const band = at.filter((s) => D.corpus[s][c][1] !== null);
+  if (band.length > 1) out += `<path d="M${band.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][2]).toFixed(1)}`).join("L")}L${[...band].reverse().map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][1]).toFixed(1)}`).join("L")}Z" fill="#0072B2" fill-opacity=".14"/>`;
+  out += `<path d="M${at.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][0]).toFixed(1)}`).join("L")}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-opacity=".5"/>`;
+  const every = Math.ceil(S.length / 8);
+  for (const s of at) { const t = s ? test(c, s - 1, s) : null; out += `<circle cx="${x(s)}" cy="${y(D.corpus[s][c][0])}" r="${t && t.s ? 6.5 : 4.5}" fill="${colour(s)}"><title>${esc(S[s])}: ${fmt(D.corpus[s][c][0], c)}${t ? `, ${sign(t.d, c)} to the one before${t.s ? ", significant" : ""}` : ""}</title></circle>`; if (s % every === 0) out += `<text class="q" x="${x(s)}" y="${tall - 16}" text-anchor="${s === 0 ? "start" : s === S.length - 1 ? "end" : "middle"}">${esc(brief(S[s], Math.max(8, Math.floor(70 / Math.min(S.length, 8)))))}</text>`; }
+  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the systems, with 95 % intervals. A large dot: significantly different from the one before.</p>`;
 }
 const points = [];
 let plotBox = null;
@@ -223,7 +236,7 @@ function keep(item, i) {
   if (brushed && !item.captions.some((_, s) => brushed.has(i + "/" + s))) return false;
   if (state.mode === "different" && new Set(item.captions.filter(Boolean).map((k) => k.t)).size < 2) return false;
   if (state.mode === "regressions") { const d = difference(item); if (d === null || d >= 0) return false; }
-  if (state.mode === "unscored" && !item.captions.some((k) => k && k.v.some((v) => v === null))) return false;
+  if (state.mode === "unscored" && !item.captions.some((k) => k && k.v.slice(0, M).some((v) => v === null))) return false;
   if (state.mode === "cut" && !item.captions.some((k) => k && (!words(k.t).length || CUT.has(words(k.t).pop())))) return false;
   if (state.find) { const all = [item.id, ...item.captions.map((k) => k ? k.t : ""), ...item.refs].join(" ").toLowerCase(); if (!state.find.toLowerCase().split(/\s+/).every((w) => all.includes(w))) return false; }
   return true;
@@ -248,18 +261,32 @@ function card(i) {
   if (src) { const img = new Image(); img.alt = `photograph of ${item.id}`; img.src = src; p.append(img); } else p.innerHTML = `<span>${item.image ? "photograph not found" : "no photograph"}</span>`;
   return node;
 }
+// The explorer holds the samples: pages are asked for, and join those that the page came with.
+let asking = 0, total = 0;
+const known = new Map(D.items.map((item, i) => [item.id, i]));
+const joined = (item) => { if (!known.has(item.id)) { known.set(item.id, D.items.length); D.items.push(item); } return known.get(item.id); };
+async function fetched(path) { const a = await fetch(REMOTE + path); if (!a.ok) throw new Error((await a.json()).error); return a.json(); }
+async function next() {
+  const mine = asking, q = new URLSearchParams({ mode: state.mode, sort: state.sort, find: state.find, metric: C[state.metric].name, base: S[state.base], vs: S[state.vs], x: C[state.x].name, y: C[state.y].name, offset: order.length, count: 12 });
+  let page; try { page = await fetched("/items?" + q); } catch (e) { say(e.message); return; }
+  if (mine !== asking) return; // the filters changed meanwhile
+  total = page.total; order.push(...page.items.map(joined)); tally(); more();
+}
 function more() {
   const to = Math.min(order.length, drawn + 12), part = document.createDocumentFragment();
   for (; drawn < to; drawn++) part.append(card(order[drawn]));
   $("cards").append(part);
 }
+const paged = () => REMOTE && !brushed;
+function tally() {
+  const left = D.samples - D.items.length, all = REMOTE ? D.samples : D.items.length, fit = paged() ? total : order.length;
+  $("count").textContent = `${fit.toLocaleString("en")} of ${all.toLocaleString("en")} samples` + (left > 0 && !REMOTE ? ` (${left.toLocaleString("en")} more are not in this file)` : "");
+  if (!fit) $("cards").innerHTML = '<p class="none card">No sample fits. Choose “All”, or clear the search.</p>';
+}
 function gallery() {
-  arrange(); drawn = 0; at = -1; $("cards").textContent = "";
-  const left = D.samples - D.items.length;
-  $("count").textContent = `${order.length.toLocaleString("en")} of ${D.items.length.toLocaleString("en")} samples` + (left > 0 ? ` (${left.toLocaleString("en")} more are not in this file)` : "");
-  if (!order.length) $("cards").innerHTML = '<p class="none card">No sample fits. Choose “All”, or clear the search.</p>';
+  drawn = 0; at = -1; $("cards").textContent = ""; asking++;
+  if (paged()) { order = []; next(); } else { arrange(); tally(); more(); }
   $("unbrush").hidden = !brushed;
-  more();
   $("modes").innerHTML = Object.entries(MODES).filter(([m]) => S.length > 1 || !["different", "regressions"].includes(m)).map(([m, [n, why]]) => `<button type="button" data-mode="${m}" aria-pressed="${m === state.mode}" title="${why}">${n}</button>`).join("");
   const label = C[state.metric].label, options = [["file", "as in the file"], ["best", `best ${label} first`], ["worst", `worst ${label} first`], ...(S.length > 1 ? [["difference", `${S[state.vs]} behind ${S[state.base]} in ${label}`], ["gain", `${S[state.vs]} ahead of ${S[state.base]} in ${label}`]] : []), ["disagree", `${C[state.x].label} and ${C[state.y].label} disagree`]];
   $("sort").innerHTML = options.map(([v, n]) => `<option value="${v}" ${v === state.sort ? "selected" : ""}>${esc(n)}</option>`).join("");
@@ -284,9 +311,9 @@ function buckets() {
 function about() {
   let html = '<div class="card">';
   const out = [...D.left_out, ...D.photographs.problems];
-  if (D.shown.how) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
+  if (D.shown.how && !REMOTE) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
   const list = (title, lines) => lines.length ? `<h3>${title}</h3><ul>${lines.map((l) => `<li>${esc(l)}</li>`).join("")}</ul>` : "";
-  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(C.map((c) => c.signature))].map((g) => `<dt>${C.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
+  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(D.columns.map((c) => c.signature))].map((g) => `<dt>${D.columns.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
@@ -301,7 +328,8 @@ function open(i, s, quiet) {
   if (!D.items[i]) return;
   if (!D.items[i].captions[s]) s = D.items[i].captions.findIndex(Boolean);
   current = [i, s]; state.caption = D.items[i].id; state.system = S[s];
-  const item = D.items[i], cap = item.captions[s], src = photo(item), lost = missing(cap.t, item.refs), told = D.explained[item.rows[s]] || [];
+  const item = D.items[i], cap = item.captions[s], src = photo(item, 1000), lost = missing(cap.t, item.refs), told = D.explained[item.rows[s]] || [];
+  if (REMOTE && !D.explained[item.rows[s]]) explainRow(item.rows[s], i, s);
   const d = $("caption");
   d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹<span class="wide"> Back</span></button><button type="button" data-step="1" aria-label="Next sample"><span class="wide">Next </span>›</button><button type="button" data-close aria-label="Close">Close</button></div>
   <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="width:min(100%, calc(74vh * ${(item.photo[2] / item.photo[3]).toFixed(4)}));aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
@@ -310,13 +338,18 @@ function open(i, s, quiet) {
   ${lost.length ? `<h4 style="margin-top:10px">Missing: most references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
   <details ${innerWidth > 760 ? "open" : ""}><summary>${item.refs.length} reference${item.refs.length === 1 ? "" : "s"}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>
   <div class="block"><h4>Scores</h4>${barsOf(cap, s, shownColumns())}</div>
-  <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>
+  <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : REMOTE ? '<p class="remark" role="status">Being explained …</p>' : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>
   <div class="block"><h4><label for="remark">Remark</label></h4><textarea id="remark" placeholder="What is right or wrong with this caption?">${esc((verdicts[key(i, s)] || {}).remark || "")}</textarea></div></div></div>`;
   if (!d.open) d.showModal();
   d.scrollTop = 0;
   if (told.length) { const same = told.findIndex((t) => t.metric === tab), seen = told.findIndex((t) => t.parts.some((p) => p.kind === "RegionAttention")); showWhy(told, same >= 0 ? same : Math.max(0, seen)); }
   $("remark").addEventListener("input", (e) => { const v = verdicts[key(...current)] = verdicts[key(...current)] || {}; v.remark = e.target.value; store(); });
   if (!quiet) remember();
+}
+async function explainRow(row, i, s) {
+  let told; try { told = await fetched("/explain?row=" + row); } catch (e) { told = [{ metric: "Error", text: e.message, parts: [] }]; }
+  D.explained[row] = told;
+  if (current && current[0] === i && current[1] === s) { const top = $("caption").scrollTop; open(i, s, true); $("caption").scrollTop = top; }
 }
 function showWhy(told, k) {
   const one = told[k]; tab = one.metric;
@@ -326,41 +359,8 @@ function showWhy(told, k) {
   box.append(el(`<pre>${esc(one.text)}</pre>`));
   $("lookat").textContent = one.parts.some((p) => p.kind === "RegionAttention") ? "Point at a word to see the regions that it looks at." : "";
 }
-function overlay(boxes, words) {
-  const svg = document.querySelector(".frame svg"); if (!svg) return;
-  svg.innerHTML = boxes.map(({ box, a, k }) => `<rect data-region="${k}" x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="#E69F00" fill-opacity="${(0.3 * a).toFixed(3)}" stroke="#fff" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="2.5" vector-effect="non-scaling-stroke"/><rect x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" stroke="#D55E00" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="1.5" vector-effect="non-scaling-stroke" pointer-events="none"/>`).join("");
-  svg.querySelectorAll("[data-region]").forEach((r) => r.addEventListener("pointerenter", (e) => words && tip(words(+r.dataset.region), e.clientX, e.clientY)));
-  svg.onpointerleave = untip;
-}
-function draw(part) {
-  if (part.svg) { const node = el(`<div class="picture">${part.svg}<p><button type="button" data-save>Save picture</button></p></div>`); node.querySelector("[data-save]").onclick = () => download(`${state.caption}-${tab}.svg`, part.svg, "image/svg+xml"); return node; }
-  if (part.kind === "WordMarks") return el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w) => `<span class="chip ${esc(w.state)}" title="${esc(w.note || w.state)}">${esc(w.word)}${w.weight !== null && part.meaning ? `<small>${w.weight.toFixed(2)}</small>` : ""}</span>`).join("")}</div>${part.meaning ? `<p class="remark">${esc(part.meaning)}</p>` : ""}</div>`);
-  if (part.kind === "MatchMatrix") {
-    const blues = ["#f7f9fc", "#c6dbef", "#6baed6", "#2171b5", "#08407e"], low = part.threshold || 0;
-    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
-  }
-  if (part.kind === "Contributions") {
-    const most = Math.max(...part.items.map((k) => Math.abs(k.share)), 1e-9);
-    return el(`<div><p class="remark">${part.score.toFixed(3)} = ${part.baseline.toFixed(3)} (a mean caption of the training set) plus what each input adds:</p><div class="shares">${part.items.map((k) => { const w = Math.abs(k.share) / most * 100; return `<span>${esc(k.name)} = ${k.value.toFixed(3)}</span><span class="half"><span style="display:flex;justify-content:flex-end">${k.share < 0 ? `<i style="width:${w}%;background:#E69F00"></i>` : ""}</span><span>${k.share >= 0 ? `<i style="width:${w}%;background:#0072B2"></i>` : ""}</span></span><b style="text-align:right">${k.share > 0 ? "+" : k.share < 0 ? "−" : ""}${Math.abs(k.share).toFixed(3)}</b>`; }).join("")}</div></div>`);
-  }
-  if (part.kind === "RegionAttention") {
-    const node = el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w, k) => /^[\p{L}\p{N}#]/u.test(w) ? `<button type="button" class="chip" data-word="${k}">${esc(w)}</button>` : "").join("")}${part.caption.length ? `<button type="button" class="chip confirmed" data-all="caption">whole caption</button>` : ""}${part.references.length ? `<button type="button" class="chip confirmed" data-all="references">the references</button>` : ""}</div></div>`);
-    const whole = new Set(part.whole);
-    const show = (weights) => {
-      const low = Math.min(...weights), span = Math.max(...weights) - low || 1;
-      const listed = weights.map((v, k) => ({ k, a: (v - low) / span, box: part.boxes[k] })).filter((b) => !whole.has(b.k)).sort((a, b) => b.a - a.a).slice(0, 5).reverse();
-      const top = Math.max(...listed.map((b) => b.a), 1e-9); listed.forEach((b) => { b.a /= top; });
-      overlay(listed, (r) => { const o = part.words.map((w, k) => [w, part.shares[k][r]]).sort((a, b) => b[1] - a[1]).slice(0, 4); return `region ${r}: ` + o.map(([w, v]) => `${w} ${v.toFixed(2)}`).join(", "); });
-    };
-    const pick = (b) => { node.querySelectorAll(".chip").forEach((c) => c.classList.toggle("on", c === b)); show(b.dataset.all ? part[b.dataset.all] : part.shares[+b.dataset.word]); };
-    node.querySelectorAll("button").forEach((b) => { b.onpointerenter = b.onfocus = b.onclick = () => pick(b); });
-    queueMicrotask(() => { const strongest = part.words.map((w, k) => [SMALL.has(w.toLowerCase()) || !/^\p{L}{2}/u.test(w) ? -1 : Math.max(...part.shares[k].filter((_, r) => !whole.has(r)), 0), k]).sort((a, b) => b[0] - a[0])[0]; const b = strongest && node.querySelector(`[data-word="${strongest[1]}"]`); if (b) pick(b); });
-    return node;
-  }
-  return el("<p></p>");
-}
 function step(by) {
-  if (current && $("caption").open) { const p = order.indexOf(current[0]), next = order[p + by]; if (next !== undefined) open(next, current[1]); return; }
+  if (current && $("caption").open) { const p = order.indexOf(current[0]), to = order[p + by]; if (to !== undefined) open(to, current[1]); else if (by > 0 && paged() && order.length < total) next().then(() => step(by)); return; }
   at = Math.min(Math.max(at + by, 0), order.length - 1); while (drawn <= at && drawn < order.length) more();
   document.querySelectorAll(".item.at").forEach((n) => n.classList.remove("at"));
   const node = document.querySelector(`.item[data-i="${order[at]}"]`); if (node) { node.classList.add("at"); node.scrollIntoView({ block: "start" }); }
@@ -405,13 +405,13 @@ function recall() {
 const tip = (text, x, y) => { const t = $("tip"); t.textContent = text; t.hidden = false; const host = $("caption").open ? $("caption") : document.body; if (t.parentElement !== host) host.append(t); const r = t.getBoundingClientRect(); t.style.left = Math.max(6, Math.min(x + 12, innerWidth - r.width - 8)) + "px"; t.style.top = (y + r.height + 24 > innerHeight ? y - r.height - 10 : y + 16) + "px"; };
 const untip = () => { $("tip").hidden = true; if ($("tip").parentElement !== document.body) document.body.append($("tip")); };
 function selects() {
-  const cols = (chosen) => C.map((c, i) => `<option value="${i}" ${i === chosen ? "selected" : ""}>${esc(c.label)}</option>`).join("");
+  const cols = (chosen, all) => (all ? C : C.slice(0, M)).map((c, i) => `<option value="${i}" ${i === chosen ? "selected" : ""}>${esc(c.label)}</option>`).join("");
   for (const id of ["metric", "bucketmetric"]) $(id).innerHTML = cols(state.metric);
-  $("x").innerHTML = cols(state.x); $("y").innerHTML = cols(state.y);
+  $("x").innerHTML = cols(state.x, true); $("y").innerHTML = cols(state.y, true);
   $("base").innerHTML = S.map((n, i) => `<option value="${i}" ${i === state.base ? "selected" : ""}>${esc(n)}</option>`).join("");
   document.querySelector(".base").hidden = S.length < 2; $("find").value = state.find;
 }
-function refresh() { selects(); overview(); ridges(); gap(); scatter(); gallery(); buckets(); remember(); }
+function refresh() { selects(); overview(); ridges(); gap(); trend(); scatter(); gallery(); buckets(); remember(); }
 function theme(to) {
   const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (to) document.documentElement.dataset.theme = to;
@@ -453,8 +453,9 @@ for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, (
 addEventListener("hashchange", () => { if (!location.hash.includes("=")) return; recall(); refresh(); opened(); });
 let resizing; addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(scatter, 120); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(document.documentElement.dataset.theme); scatter(); });
-function opened() { if (state.caption === null) { if ($("caption").open) $("caption").close(); return; } const i = D.items.findIndex((t) => t.id === state.caption); if (i >= 0) open(i, Math.max(0, S.indexOf(state.system)), true); else say("That caption is not in this file"); }
+function opened() { if (state.caption === null) { if ($("caption").open) $("caption").close(); return; } const i = D.items.findIndex((t) => t.id === state.caption); if (i >= 0) open(i, Math.max(0, S.indexOf(state.system)), true); else if (REMOTE) fetched("/item?id=" + encodeURIComponent(state.caption)).then((item) => open(joined(item), Math.max(0, S.indexOf(state.system)), true), (e) => say(e.message)); else say("That caption is not in this file"); }
 theme(); recall(); counted(); about(); brushing(); refresh(); opened();
-new IntersectionObserver((e) => { if (e[0].isIntersecting && drawn < order.length) more(); }, { rootMargin: "900px" }).observe($("more"));
+let nearing = false;
+new IntersectionObserver((e) => { if (!e[0].isIntersecting) return; if (drawn < order.length) more(); else if (paged() && order.length && order.length < total && !nearing) { nearing = true; next().finally(() => { nearing = false; }); } }, { rootMargin: "900px" }).observe($("more"));
 document.documentElement.dataset.ready = "yes";
 })();

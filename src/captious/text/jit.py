@@ -6,8 +6,10 @@ and the very first compilation takes seconds. So the amount of work decides.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -28,6 +30,18 @@ class Kernels:
         """Return the functions as attributes, in the form that suits this amount of work."""
         self._left -= work
         return self.plain if self._left >= 0 and "compiled" not in self.__dict__ else self.compiled
+
+    def if_worth(self, work: int) -> Any | None:
+        """Return the compiled functions, or None where there is little to do or no numba.
+
+        For functions whose plain form is of no use, because numpy does the same work sooner.
+        """
+        self._left -= work
+        if "compiled" in self.__dict__:
+            return self.compiled
+        if self._left >= 0 or ("numba" not in sys.modules and find_spec("numba") is None):
+            return None
+        return self.compiled
 
     @cached_property
     def plain(self) -> Any:

@@ -1,0 +1,501 @@
+"""Score captions that do not fit into memory: read, score and write, batch by batch.
+
+Two passes over the input: corpus facts (document frequencies) are prepared and merged, then every
+batch is scored with the frozen facts and written. Metrics without corpus facts need one pass.
+Values of captions are those of :func:`captious.engine.job.score`. Corpus values come from summed
+statistics, intervals from a Poisson bootstrap over images, distributions from merged histograms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captious import registry
+from captious.engine import evidence
+from captious.engine.cache import StatisticsCache
+from captious.engine.executors import Executor, Local
+from captious.engine.job import ScoringJob
+from captious.engine.plan import Step
+from captious.engine.run import PrepareChunk, ScoreChunk, combined, leaves, merged_facts
+from captious.engine.table import CorpusValue, Unscored
+from captious.errors import CaptiousError, InputError
+from captious.io.batches import ROWS, Batch, Reader, shards
+from captious.io.references import References
+from captious.io.sinks import Sink
+from captious.metrics.base import Metric
+from captious.progress import Progress
+from captious.statistics import bootstrap, poisson
+from captious.types import CaptionSet, Column, Evidence, Floats, Need, Stats
+
+LISTED = 1_000
+"""Unscored captions that a summary names one by one; all are counted."""
+
+_BINS = 200
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How a column's values are spread: ``counts[i]`` lie from ``edges[i]`` to ``edges[i + 1]``."""
+
+    edges: Floats
+    counts: npt.NDArray[np.int64]
+
+    @classmethod
+    def over(cls, column: Column) -> Histogram:
+        """Return an empty one over the range of a column, or over -50..50 where it has no end."""
+        low = column.low if np.isfinite(column.low) else -50.0
+        high = column.high if np.isfinite(column.high) else 50.0
+        return cls(np.linspace(low, high, _BINS + 1), np.zeros(_BINS, np.int64))
+
+    def add(self, values: Floats) -> Histogram:
+        """Return it with more values; those outside go into the first and the last bin."""
+        known = np.clip(values[~np.isnan(values)], self.edges[0], self.edges[-1])
+        return replace(self, counts=self.counts + np.histogram(known, self.edges)[0])
+
+    def quantile(self, share: float) -> float:
+        """Return the value below which this share lies, to the width of a bin."""
+        total = int(self.counts.sum())
+        if not total:
+            return float("nan")
+        at = int(np.searchsorted(np.cumsum(self.counts), share * total))
+        return float(self.edges[min(at, _BINS - 1) : min(at, _BINS - 1) + 2].mean())
+
+
+@dataclass
+class Sums:
+    """Mergeable sums of one system: per step, rows and counts, and those of every draw."""
+
+    totals: list[Floats]
+    counts: list[float]
+    drawn: list[Floats]
+    images: int = 0
+
+    def add(self, other: Sums) -> None:
+        """Add the sums of other rows."""
+        for at in range(len(self.totals)):
+            self.totals[at] = self.totals[at] + other.totals[at]
+            self.counts[at] += other.counts[at]
+            self.drawn[at] = self.drawn[at] + other.drawn[at]
+        self.images += other.images
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a worker returns of a batch: statistics per step, sums per system, evidence's kind."""
+
+    stats: list[Stats]
+    sums: dict[str, Sums]
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class ScoreBatch:
+    """Scores a batch with frozen corpus facts; runs in a worker."""
+
+    steps: tuple[Step, ...]
+    contexts: tuple[tuple[Metric, Any], ...]
+    resamples: int
+    seed: int
+    cache: StatisticsCache | None = None
+
+    def __call__(self, batch: Batch) -> Scored:
+        """Return the statistics of every row; rows that cannot be judged are NaN.
+
+        What raises is halved until the row is alone; it becomes NaN with the error as its reason.
+        """
+        try:
+            return self._scored(batch)
+        except CaptiousError:
+            raise
+        except Exception as err:
+            if len(batch) == 1 and not batch.problems:
+                return self(Batch(batch.samples, {0: f"{type(err).__name__}: {err}"[:500]}))
+            if len(batch) == 1:
+                raise
+            return self._in_halves(batch)
+
+    def _in_halves(self, batch: Batch) -> Scored:
+        middle = len(batch) // 2
+        left, right = (self(batch.part(a, b)) for a, b in ((0, middle), (middle, len(batch))))
+        stats = []
+        for a, b in zip(left.stats, right.stats, strict=True):
+            reasons = a.reasons | {row + middle: why for row, why in b.reasons.items()}
+            notes = {n: a.notes.get(n, 0) + b.notes.get(n, 0) for n in a.notes | b.notes}
+            stats.append(Stats(np.concatenate([a.rows, b.rows]), reasons, notes))
+        sums = left.sums
+        for system, part in right.sums.items():
+            if system in sums:
+                sums[system].add(part)
+            else:
+                sums[system] = part
+        return Scored(stats, sums, right.evidence)
+
+    def _scored(self, batch: Batch) -> Scored:
+        samples = batch.samples
+        metrics = [metric for metric, _ in self.contexts]
+        samples = evidence.complete(samples, metrics)
+        done = {}
+        for metric, context in self.contexts:
+            # What costs little is computed again rather than looked up.
+            cache = self.cache if metric.batch < Metric.batch else None
+            done[metric] = ScoreChunk((metric,), (context,), cache)(samples)[0], context
+        stats = [
+            _spoilt(combined(step.metric, samples, done)[0], batch.problems) for step in self.steps
+        ]
+        sums = {}
+        for system in dict.fromkeys(samples.systems.tolist()):
+            mine = np.flatnonzero(samples.systems == system)
+            sums[system] = self._sums([s.rows[mine] for s in stats], samples, mine)
+        return Scored(stats, sums, samples.evidence.only(()))
+
+    def _sums(self, blocks: list[Floats], samples: CaptionSet, mine: Any) -> Sums:
+        names, groups = np.unique(samples.image_keys[mine].astype(str), return_inverse=True)
+        out = Sums([], [], [], len(names))
+        hashed = poisson.image_hashes(names.tolist()) if self.resamples else None
+        for rows in blocks:
+            scored = rows[~np.isnan(rows).any(axis=1)]
+            out.totals.append(scored.sum(axis=0))
+            out.counts.append(float(len(scored)))
+            if hashed is None:
+                out.drawn.append(np.zeros((0, rows.shape[1] + 1)))
+                continue
+            joined = np.column_stack(bootstrap.group(rows, groups, len(names)))
+            out.drawn.append(poisson.resampled_sums(hashed, joined, self.resamples, self.seed))
+        return out
+
+
+@dataclass(frozen=True)
+class PrepareBatch:
+    """Prepares corpus facts on the rows of a batch that can be judged; runs in a worker."""
+
+    metrics: tuple[Metric, ...]
+
+    def __call__(self, batch: CaptionSet) -> list[Any]:
+        """Return the facts per metric."""
+        return PrepareChunk(self.metrics, sealed=True)(batch)
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """What is left of a stream when all its rows are written.
+
+    Attributes:
+        rows: how many captions were read.
+        corpora: system -> column -> corpus value with its interval.
+        signatures: column -> what has to stand beside its numbers.
+        histograms: column -> how its values are spread.
+        counted: (column, reason) -> how many captions have no value for it.
+        unscored: the first of them, by name.
+        notes: remarks with how many captions they concern.
+        columns: description of every column.
+        steps: the metrics, and the columns that were asked for.
+        job: how it was made, as plain data.
+        seed: of the draws.
+    """
+
+    rows: int
+    corpora: dict[str, dict[str, CorpusValue]]
+    signatures: dict[str, str]
+    histograms: dict[str, Histogram]
+    counted: dict[tuple[str, str], int]
+    unscored: list[Unscored]
+    notes: dict[str, int]
+    columns: dict[str, Column]
+    steps: list[Step]
+    job: dict[str, Any] = field(default_factory=dict)
+    seed: int = bootstrap.SEED
+
+    @property
+    def metric_forms(self) -> list[str]:
+        """The text form of every metric."""
+        return [registry.text_form(step.metric) for step in self.steps]
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def corpus(self) -> dict[str, CorpusValue]:
+        """Corpus values of the only system."""
+        if len(self.corpora) != 1:
+            raise CaptiousError("there are several systems: ask for corpora[system][column]")
+        return next(iter(self.corpora.values()))
+
+
+def stream(
+    job: ScoringJob,
+    sink: Sink | None = None,
+    *,
+    executor: Executor | None = None,
+    cache: StatisticsCache | None = None,
+    rows: int = ROWS,
+    say: Callable[[str], None] | None = None,
+) -> StreamSummary:
+    """Run a job batch by batch; memory does not grow with the input.
+
+    Args:
+        job: what to do. Captions are files, folders, globs or addresses, one system each.
+            References in files of their own are held in memory.
+        sink: where rows are written; nowhere if None.
+        executor: who does the work; this process if None.
+        cache: where statistics of costly metrics are kept.
+        rows: about how many rows a batch has.
+        say: called with remarks that are not errors.
+    """
+    worker = executor or Local()
+    steps = ready(job)
+    metrics = leaves(step.metric for step in steps)
+    size = min([rows, *(metric.batch for metric in metrics)])
+    reader = reader_of(job, size)
+    contexts = prepared(metrics, reader, worker)
+    function = ScoreBatch(tuple(steps), tuple(contexts.items()), job.resamples, job.seed, cache)
+    tally = Tally(steps)
+    try:
+        with Progress("scoring", None, "captions") as bar:
+            for batch, scored in _side_by_side(worker, function, reader):
+                values = tally.add(batch, scored)
+                if sink is not None:
+                    sink.write(batch.samples, values, [s.rows for s in scored.stats])
+                bar.advance(len(batch))
+        summary = tally.summary(contexts, job)
+        if sink is not None:
+            sink.close(summary)
+    except BaseException:
+        if sink is not None:
+            sink.abandon()
+        raise
+    if say is not None:
+        for (column, why), count in summary.counted.items():
+            say(f"{column}: {count:,} captions not scored: {why}")
+    return summary
+
+
+def reader_of(job: ScoringJob, rows: int) -> Reader:
+    """Return the reader of a job's files."""
+    places = job.captions if isinstance(job.captions, list | tuple) else [job.captions]
+    names = job.systems or ([""] if len(places) == 1 else [Path(str(p)).stem for p in places])
+    if len(names) != len(places):
+        raise InputError(f"{len(places)} inputs, but {len(names)} system names")
+    files = [(f, name) for place, name in zip(places, names, strict=True) for f in shards(place)]
+    problems: list[str] = []
+    references = References(job.references, problems) if job.references is not None else None
+    if problems:
+        raise InputError(problems)
+    return Reader(files, references, None if job.images is None else Path(job.images), rows)
+
+
+def ready(job: ScoringJob) -> list[Step]:
+    """Refuse what can be refused before the first row is read; return the metrics to run."""
+    if job.objects is not None or job.regions is not None:
+        raise InputError(
+            "labels and region features in files of their own are not read while streaming; put "
+            "labels into the column 'objects', and give photographs with --images"
+        )
+    return replace(job, captions=None).check()
+
+
+def prepared(
+    metrics: list[Metric], batches: Iterable[Batch], executor: Executor
+) -> dict[Metric, Any]:
+    """Return the frozen corpus facts of every metric; reads the input if any metric has some."""
+    asking = tuple(m for m in metrics if type(m).prepare is not Metric.prepare)
+    counting = tuple(m for m in asking if getattr(m, "df", "corpus") == "corpus")
+    facts: dict[Metric, Any] = dict.fromkeys(metrics)
+    for metric in asking:
+        if metric not in counting:
+            facts[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
+    if counting:
+        parts = executor.map(PrepareBatch(counting), once_each(batches))
+        for metric, whole in zip(counting, merged_facts(counting, parts), strict=True):
+            facts[metric] = metric.freeze(whole)
+    return facts
+
+
+def once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:
+    """Yield the rows of every image that no batch before held: an image is one document."""
+    seen = np.zeros(0, np.uint64)
+    with Progress("counting", None, "captions") as bar:
+        for batch in batches:
+            samples = batch.sound()
+            hashed = poisson.image_hashes(samples.image_keys.astype(str).tolist())
+            fresh = ~_member(hashed, seen)
+            seen = np.union1d(seen, hashed[fresh])
+            bar.advance(len(batch))
+            if fresh.all():
+                yield samples
+            elif fresh.any():
+                yield samples.take(np.flatnonzero(fresh)).compact()
+
+
+def _member(
+    values: npt.NDArray[np.uint64], ascending: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(values), bool)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return ascending[at] == values
+
+
+def _side_by_side(
+    executor: Executor, function: ScoreBatch, batches: Iterable[Batch]
+) -> Iterator[tuple[Batch, Scored]]:
+    """Yield every batch with its result; only those that are under way are held."""
+    under_way: deque[Batch] = deque()
+
+    def handed_out() -> Iterator[Batch]:
+        for batch in batches:
+            under_way.append(batch)
+            yield batch
+
+    for scored in executor.map(function, handed_out()):
+        batch = under_way.popleft()
+        yield batch, scored
+        batch.samples.pool.forget()
+
+
+class Tally:
+    """What is summed over batches; tallies of shards can be merged."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+        self.sums: dict[str, Sums] = {}
+        self.histograms = {
+            name: Histogram.over(column)
+            for step in steps
+            for name, column in zip(step.names, step.columns, strict=True)
+        }
+        self.counted: dict[tuple[str, str], int] = {}
+        self.unscored: list[Unscored] = []
+        self.notes: dict[str, int] = {}
+        self.rows = 0
+        self.fewest, self.most = 1 << 62, 0
+        self.evidence = Evidence()
+
+    def add(self, batch: Batch, scored: Scored) -> dict[str, Floats]:
+        """Count a batch; return its values by column."""
+        samples = batch.samples
+        self.rows += len(samples)
+        self.fewest = min(self.fewest, int(samples.reference_counts.min(initial=1 << 62)))
+        self.most = max(self.most, int(samples.reference_counts.max(initial=0)))
+        self.evidence = scored.evidence
+        self._add_sums(scored.sums)
+        values: dict[str, Floats] = {}
+        for step, stats in zip(self.steps, scored.stats, strict=True):
+            scores = step.metric.scores(stats.rows)
+            for note, count in stats.notes.items():
+                name = f"{step.metric.name}: {note}"
+                self.notes[name] = self.notes.get(name, 0) + count
+            for name, column, at in zip(step.names, step.columns, step.index, strict=True):
+                values[name] = scores[:, at].copy()
+                self.histograms[name] = self.histograms[name].add(values[name])
+                self._note_unscored(samples, name, column, values[name], stats)
+        return values
+
+    def merge(self, other: Tally) -> None:
+        """Add what another tally counted."""
+        self.rows += other.rows
+        self.fewest, self.most = min(self.fewest, other.fewest), max(self.most, other.most)
+        self.evidence = other.evidence
+        self._add_sums(other.sums)
+        for name, histogram in other.histograms.items():
+            mine = self.histograms[name]
+            self.histograms[name] = replace(mine, counts=mine.counts + histogram.counts)
+        for key, count in other.counted.items():
+            self.counted[key] = self.counted.get(key, 0) + count
+        for note, count in other.notes.items():
+            self.notes[note] = self.notes.get(note, 0) + count
+        self.unscored = (self.unscored + other.unscored)[:LISTED]
+
+    def _add_sums(self, sums: Mapping[str, Sums]) -> None:
+        for system, part in sums.items():
+            if system in self.sums:
+                self.sums[system].add(part)
+            else:
+                self.sums[system] = part
+
+    def _note_unscored(
+        self, samples: CaptionSet, name: str, column: Column, values: Floats, stats: Stats
+    ) -> None:
+        for row in np.flatnonzero(np.isnan(values)).tolist():
+            why = stats.reasons.get(row, column.undefined)
+            self.counted[name, why] = self.counted.get((name, why), 0) + 1
+            if len(self.unscored) < LISTED:
+                place = str(samples.ids[row]), str(samples.systems[row])
+                self.unscored.append(Unscored(*place, name, why))
+
+    def summary(self, contexts: Mapping[Metric, Any], job: ScoringJob) -> StreamSummary:
+        """Return corpus values, intervals and signatures of everything that was added."""
+        if not self.rows:
+            raise InputError("there is no caption to score")
+        for step in self.steps:
+            if Need.REFERENCES in step.metric.needs and not self.most:
+                raise InputError(
+                    f"{step.metric.name} needs references, and no caption has any: they stand in "
+                    "the column 'references', or in files named with --refs"
+                )
+        label = str(self.fewest) if self.fewest == self.most else f"{self.fewest}..{self.most}"
+        signatures: dict[str, str] = {}
+        for step in self.steps:
+            context = _context(step.metric, contexts)
+            text = step.metric.signature(label, context, self.evidence)
+            if job.resamples:
+                text += f"|bs:{job.resamples}|rs:{job.seed}|bs_kind:poisson"
+            signatures |= dict.fromkeys(step.names, text)
+        corpora = {system: self._corpus(sums) for system, sums in self.sums.items()}
+        columns = {n: c for s in self.steps for n, c in zip(s.names, s.columns, strict=True)}
+        return StreamSummary(
+            self.rows,
+            corpora,
+            signatures,
+            self.histograms,
+            self.counted,
+            self.unscored,
+            self.notes,
+            columns,
+            self.steps,
+            replace(job, captions=_texts(job.captions)).to_json(),
+            job.seed,
+        )
+
+    def _corpus(self, sums: Sums) -> dict[str, CorpusValue]:
+        out: dict[str, CorpusValue] = {}
+        for at, step in enumerate(self.steps):
+            width = len(step.metric.columns)
+            values = low = high = np.full(width, np.nan)
+            if sums.counts[at]:
+                values = step.metric.corpus(sums.totals[at], np.array(sums.counts[at]))
+                if len(sums.drawn[at]) and sums.images > 1:
+                    drawn = sums.drawn[at]
+                    low, high = bootstrap.interval(step.metric.corpus(drawn[:, :-1], drawn[:, -1]))
+            out |= {
+                name: CorpusValue(values[place], low[place], high[place])
+                for name, place in zip(step.names, step.index, strict=True)
+            }
+        return out
+
+
+def _context(metric: Metric, contexts: Mapping[Metric, Any]) -> Any:
+    if metric.inputs:
+        return tuple(_context(part, contexts) for part in metric.inputs)
+    return contexts.get(metric)
+
+
+def _texts(captions: Any) -> Any:
+    """Return folders, globs and addresses as they were given; files are described by content."""
+    places = captions if isinstance(captions, list | tuple) else [captions]
+    return [Path(str(p)) for p in places]
+
+
+def _spoilt(stats: Stats, problems: Mapping[int, str]) -> Stats:
+    """Return the statistics with the rows that cannot be judged as NaN."""
+    if not problems:
+        return stats
+    rows = stats.rows.copy()
+    rows[list(problems)] = np.nan
+    return Stats(rows, stats.reasons | dict(problems), stats.notes)

@@ -1,0 +1,103 @@
+"""Tables of cells as text, markdown or LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+WORDS = ("metric", "id", "system", "caption", "pair", "test")
+"""Headers of columns that hold words; all others hold numbers and are set to the right."""
+
+Cells = Sequence[Sequence[str]]
+
+
+def grid(cells: Cells, format: str) -> str:
+    """Return a table of cells, the first row being its header, as text, markdown or latex."""
+    return {"text": _text, "markdown": _markdown, "latex": latex}[format](cells)
+
+
+def width(cells: Cells) -> int:
+    """Return how many characters the text form is wide."""
+    widest = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return sum(widest) + 2 * (len(widest) - 1)
+
+
+def blocks(cells: Cells, room: int, fixed: int = 1) -> list[list[list[str]]]:
+    """Cut a table that is too wide into several; the first ``fixed`` columns stand in each.
+
+    Example:
+        >>> blocks([["a", "bbb", "ccc"]], room=6)
+        [[['a', 'bbb']], [['a', 'ccc']]]
+    """
+    out = []
+    start, end = fixed, len(cells[0])
+    while start < end:
+        stop = start + 1
+        while stop < end and width(_cut(cells, fixed, start, stop + 1)) <= room:
+            stop += 1
+        out.append(_cut(cells, fixed, start, stop))
+        start = stop
+    return out or [[list(row) for row in cells]]
+
+
+def _cut(cells: Cells, fixed: int, start: int, stop: int) -> list[list[str]]:
+    return [[*row[:fixed], *row[start:stop]] for row in cells]
+
+
+def _text(cells: Cells) -> str:
+    widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
+    words = {i for i, name in enumerate(cells[0]) if name in WORDS}
+    lines = [
+        "  ".join(
+            c.ljust(w) if i in words else c.rjust(w)
+            for i, (c, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
+        for r in cells
+    ]
+    lines.insert(1, "-" * width(cells))
+    return "\n".join(lines)
+
+
+def _markdown(cells: Cells) -> str:
+    rows = [[c.replace("|", "\\|").replace("\n", " ") for c in r] for r in cells]
+    lines = ["| " + " | ".join(r) + " |" for r in rows]
+    lines.insert(1, "|" + "---|" * len(cells[0]))
+    return "\n".join(lines)
+
+
+_TEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "\n": " "}
+)
+
+
+def latex(cells: Cells) -> str:
+    """Return the cells as a tabular with rules of booktabs; cells in dollars are left alone."""
+    lines = [r"\begin{tabular}{l" + "r" * (len(cells[0]) - 1) + "}", r"\toprule"]
+    for i, row in enumerate(cells):
+        done = [c if c.startswith("$") and c.endswith("$") else c.translate(_TEX) for c in row]
+        lines.append(" & ".join(done) + r" \\")
+        if i == 0:
+            lines.append(r"\midrule")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def with_interval(value: Any, format: str) -> str:
+    """Write a corpus value with the bounds of its interval, where it has one."""
+    if math.isnan(value.low):
+        return number(value)
+    if format == "latex":
+        return f"${number(value)}\\;[{number(value.low)}, {number(value.high)}]$"
+    return f"{number(value)} [{number(value.low)}, {number(value.high)}]"
+
+
+def number(value: float) -> str:
+    """Write a value with four digits, a dash for NaN."""
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text in one line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"

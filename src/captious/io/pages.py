@@ -1,0 +1,140 @@
+"""A score table for people: corpus values, some captions, signatures, and what was not scored."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from captious.io.grids import blocks, grid, latex, number, shortened, width, with_interval
+
+if TYPE_CHECKING:
+    from captious.engine.table import ScoreTable
+
+WIDE = 80
+"""Characters that a text table may be wide."""
+
+_CAPTION = 32
+
+
+def text(table: ScoreTable, format: str, rows: int | None) -> str:
+    """Return corpus table, caption table and remarks; in LaTeX, the table that a paper prints."""
+    if format == "latex":
+        captions = [] if rows is None else [caption_cells(table, rows)]
+        return "\n\n".join([paper_table(table), *(latex(c) for c in captions)]) + "\n"
+    parts = [grid(cells, format) for cells in corpus_grids(table, format)]
+    shown = len(table) if rows is None else min(rows, len(table))
+    hidden: list[str] = []
+    if shown:
+        cells = caption_cells(table, rows)
+        if format == "text":
+            cells, hidden = fitting(cells)
+        parts.append(grid(cells, format))
+    mark = {"text": "", "markdown": "- "}[format]
+    said = remarks(table, shown, hidden)
+    parts.append("\n".join(mark + line.replace("\n", " ") for line in said))
+    return "\n\n".join(parts) + "\n"
+
+
+def corpus_grids(table: ScoreTable, format: str = "text") -> list[list[list[str]]]:
+    """Return corpus values, metrics as rows; several tables where one would be too wide."""
+    cells = [["metric", *(system or "score" for system in table.corpora)]]
+    for name in table.values:
+        cells.append([name, *(with_interval(v[name], format) for v in table.corpora.values())])
+    return blocks(cells, WIDE) if format == "text" else [cells]
+
+
+def caption_cells(table: ScoreTable, rows: int | None) -> list[list[str]]:
+    """Return the first captions with all their values."""
+    names = list(table.values)
+    shown = len(table) if rows is None else min(rows, len(table))
+    several = len(table.corpora) > 1
+    cells = [["id", *(["system"] if several else []), "caption", *names]]
+    for row in range(shown):
+        cells.append(
+            [
+                shortened(str(table.ids[row]), 24),
+                *([shortened(str(table.systems[row]), 12)] if several else []),
+                shortened(table.captions[row], _CAPTION),
+                *(number(table.values[name][row]) for name in names),
+            ]
+        )
+    return cells
+
+
+def fitting(cells: list[list[str]]) -> tuple[list[list[str]], list[str]]:
+    """Return as many columns as fit, and the names of those that do not."""
+    first = cells[0].index("caption") + 1
+    stop = len(cells[0])
+    while stop > first + 1 and width([row[:stop] for row in cells]) > WIDE:
+        stop -= 1
+    return [row[:stop] for row in cells], cells[0][stop:]
+
+
+def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
+    """Say how many captions there are, what is not shown, the signatures, what was not scored."""
+    said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
+    if not any(not math.isnan(v.low) for held in table.corpora.values() for v in held.values()):
+        said = [f"{len(table):,} captions"]
+    left = len(table) - shown
+    if left > 0 or hidden:
+        parts = [f"{left:,} captions"] if left > 0 else []
+        parts += [f"the columns {', '.join(hidden)}"] if hidden else []
+        said.append(
+            f"not shown: {' and '.join(parts)}; --format json has all, --rows all every caption"
+        )
+    for signature in dict.fromkeys(table.signatures.values()):
+        of = [name for name, told in table.signatures.items() if told == signature]
+        said.append(f"{', '.join(of)}: {signature}")
+    said += [f"note: {note} ({count:,})" for note, count in table.notes.items()]
+    reasons: dict[tuple[str, str], int] = {}
+    for u in table.unscored:
+        reasons[u.column, u.reason] = reasons.get((u.column, u.reason), 0) + 1
+    said += [f"{c}: {n:,} captions not scored: {why}" for (c, why), n in reasons.items()]
+    return said
+
+
+def paper_table(table: ScoreTable, marks: Callable[[str, str], str] | None = None) -> str:
+    """Return the table that a paper prints: systems as rows, values x100, the best in bold.
+
+    Args:
+        table: the scores.
+        marks: letters to stand above the value of a column and a system.
+    """
+    names = list(table.values)
+    times = {n: 100.0 if abs(table.columns[n].high) <= 10 else 1.0 for n in names}
+    best = {}
+    for name in names:
+        known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]
+        pick = max if table.columns[name].higher_is_better else min
+        best[name] = pick(known) if len(table.corpora) > 1 and known else None
+    cells = [["system", *(n.replace("_", "-") for n in names)]]
+    for system, values in table.corpora.items():
+        row = [system or "score"]
+        for name in names:
+            value = "-" if math.isnan(values[name]) else f"{times[name] * values[name]:.1f}"
+            value = f"\\mathbf{{{value}}}" if best[name] == values[name] else value
+            above = marks(name, system) if marks is not None else ""
+            row.append(f"${value}^{{{above}}}$" if above else f"${value}$")
+        cells.append(row)
+    said = [f"{len(table):,} captions; values x100 where a score lies between 0 and 10"]
+    said += [f"{name}: {told}" for name, told in table.signatures.items()]
+    return latex(cells) + "\n\n" + "\n".join(f"% {line}" for line in said)
+
+
+def html_table(table: ScoreTable) -> str:
+    """The corpus values as a small HTML table, for notebooks."""
+    systems = list(table.corpora)
+    head = "".join(f"<th>{html.escape(s or 'score')}</th>" for s in systems)
+    rows = []
+    for name in table.values:
+        cells = "".join(
+            f"<td>{with_interval(table.corpora[s][name], 'text')}</td>" for s in systems
+        )
+        title = html.escape(table.signatures[name], quote=True)
+        rows.append(f'<tr title="{title}"><th>{html.escape(name)}</th>{cells}</tr>')
+    return (
+        f"<table><caption>{len(table):,} captions</caption><thead><tr><th></th>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )

@@ -1,0 +1,31 @@
+"""The summary of a stream as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from captious.io import grids
+
+if TYPE_CHECKING:
+    from captious.engine.stream import StreamSummary
+
+_SHARES = (0.05, 0.5, 0.95)
+
+
+def summary_text(summary: StreamSummary) -> str:
+    """Return corpus values with their intervals, and how the captions' values are spread."""
+    cells = [["metric", *(s or "score" for s in summary.corpora), "5 %", "median", "95 %"]]
+    for name, histogram in summary.histograms.items():
+        values = [grids.with_interval(v[name], "text") for v in summary.corpora.values()]
+        spread = [f"{histogram.quantile(share):.3g}" for share in _SHARES]
+        cells.append([name, *values, *spread])
+    said = [f"{len(summary):,} captions; 95 % intervals from a Poisson bootstrap over images"]
+    for text in dict.fromkeys(summary.signatures.values()):
+        names = [n for n, s in summary.signatures.items() if s == text]
+        said.append(f"{', '.join(names)}: {text}")
+    said += [f"note: {note} ({count:,})" for note, count in summary.notes.items()]
+    said += [
+        f"{column}: {count:,} captions not scored: {why}"
+        for (column, why), count in summary.counted.items()
+    ]
+    return grids.grid(cells, "text") + "\n\n" + "\n".join(said) + "\n"

@@ -1,0 +1,236 @@
+"""judge: what does a vision-language model say of the caption?
+
+The model looks at the photograph and rates the caption from 0.0 to 1.0. As in FLEUR (Lee et al.,
+ACL 2024), the score is not the number that it writes but the mean over the digits that it could
+have written, by their probabilities:
+
+    judge = sum over digits d of p(d at the first decimal) x d / 10   (likewise a second decimal)
+    judge = p(1) + 0.9 x p(0) where it writes 1.0
+
+Worked example: it writes 0.8, with p(8) = 0.5, p(9) = 0.25, p(7) = 0.25: judge 0.8; with p(9) = 0.5
+and p(8) = 0.5 it is 0.85.
+
+``endpoint`` is any OpenAI-compatible address (vLLM, llama.cpp, Ollama, a service), ``model`` a name
+it knows. Answers are kept in a file by content; ``offline=true`` replays them and asks nobody, so
+that others can verify the numbers without the model. ``mode='pairwise'`` asks instead which of
+caption and reference is better, in both orders, and gives the mean probability of the caption.
+Questions, stored answers and tokens are counted in the notes. Where a service gives no
+probabilities, the written number stands and is counted.
+
+**Not verified here**: no such model runs on the machine this was built on. The arithmetic is tested
+with a stub service. FLEUR reports tau-c 53.0 on Flickr8k-Expert with LLaVA-1.5 13B; its prompt is
+not ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from captious import settings
+from captious.errors import CaptiousError, InputError, UsageError
+from captious.evidence.images import open_photograph, photograph_digest
+from captious.metrics.base import Column, Explanation, Metric, Need, Stats
+from captious.progress import Progress
+from captious.reading import read_text
+from captious.types import CaptionSet, Sample
+
+if TYPE_CHECKING:
+    from captious.models.judge_answers import Answer, AnswerFile
+
+PROMPTS = {
+    "rating": "Look at the picture and rate how well the caption describes it. 0.0 means that the "
+    "caption has nothing to do with the picture, 1.0 that it describes the picture correctly and "
+    "clearly. Answer with one number from 0.0 to 1.0 and nothing else.\n\nCaption: {caption}\n\n"
+    "Rating:",
+    "pairwise": "Look at the picture. Which of the two captions describes it better? Answer with "
+    "the letter A or B and nothing else.\n\nA: {caption}\nB: {other}\n\nAnswer:",
+}
+_SIDE = 672
+
+
+@dataclass(frozen=True)
+class Judge(Metric):
+    """judge: rating of a vision-language model, smoothed over the digits' probabilities.
+
+    Args:
+        model: name of the model at the endpoint.
+        endpoint: OpenAI-compatible address, ``http://localhost:8000/v1``.
+        mode: ``rating``, or ``pairwise`` against the references.
+        prompt: file with the question, ``{caption}`` (and ``{other}``) in it; empty for ours.
+        answers: file of stored answers; empty for the one in the cache.
+        offline: only replay stored answers.
+    """
+
+    model: str = "default"
+    endpoint: str = ""
+    mode: str = "rating"
+    prompt: str = ""
+    answers: str = ""
+    offline: bool = False
+
+    name: ClassVar[str] = "judge"
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("judge", 0.0, 1.0, "rating by a vision-language model"),
+    )
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_PIXELS})
+    modules: ClassVar[dict[str, str]] = {"PIL": "vision"}
+    empty: ClassVar[float] = float("nan")
+    batch: ClassVar[int] = 1000
+
+    def __post_init__(self) -> None:
+        if self.mode not in PROMPTS:
+            raise UsageError(f"judge: mode is rating or pairwise, not {self.mode!r}")
+        if self.mode == "pairwise":
+            needs = frozenset({Need.IMAGE_PIXELS, Need.REFERENCES})
+            object.__setattr__(self, "needs", needs)
+
+    def missing(self) -> list[CaptiousError]:
+        """Return what is not here: packages, and somebody to ask."""
+        lacking = super().missing()
+        if not self.endpoint and not self.offline:
+            lacking.append(UsageError(
+                "judge asks a model: name its OpenAI-compatible address, "
+                "judge(endpoint='http://localhost:8000/v1',model='NAME'), or replay stored "
+                "answers with judge(answers='FILE',offline=true)"
+            ))  # fmt: skip
+        return lacking
+
+    def stats(self, samples: CaptionSet, context: Any) -> Stats:
+        """Ask once per distinct question; stored answers are taken first."""
+        asking = _Asking(self)
+        rows = np.full((len(samples), 1), np.nan)
+        reasons: dict[int, str] = {}
+        with Progress(f"asking {self.model}", len(samples), "captions") as bar:
+            for row, sample in enumerate(samples):
+                value, reason = asking.value(sample)
+                if value is None:
+                    reasons[row] = reason
+                else:
+                    rows[row, 0] = value
+                bar.advance()
+        return Stats(rows, reasons, {k: v for k, v in asking.notes.items() if v})
+
+    def signature_parts(self, context: Any) -> dict[str, str]:
+        """Name the question by its content; where answers lie does not matter."""
+        question = hashlib.sha256(self._question().encode()).hexdigest()[:8]
+        parts = {
+            "prompt": f"{Path(self.prompt).name or 'captious'}-{question}",
+            "pixels": str(_SIDE),
+        }
+        return parts | {"smoothed": "fleur" if self.mode == "rating" else "no", "answers": "stored"}
+
+    def explain(self, sample: Sample, context: Any) -> Explanation:
+        """Show what the model wrote."""
+        asking = _Asking(self)
+        value, reason = asking.value(sample)
+        if value is None:
+            return Explanation(f"Cannot be scored: {reason}.", {"answers": []})
+        said = [answer.text for answer in asking.told]
+        written = "; ".join(repr(text) for text in said)
+        return Explanation(
+            f"judge {value:.4f}; the model wrote {written}.", {"score": value, "answers": said}
+        )
+
+    def _question(self) -> str:
+        text = read_text(self.prompt) if self.prompt else PROMPTS[self.mode]
+        if "{caption}" not in text or (self.mode == "pairwise" and "{other}" not in text):
+            raise InputError(
+                f"{self.prompt}: the question has no place for the caption: {{caption}}"
+            )
+        return text
+
+    def _file(self) -> AnswerFile:
+        from captious.models.judge_answers import AnswerFile
+
+        default = settings.get().cache_dir / "judge" / "answers.jsonl"
+        return AnswerFile(Path(self.answers) if self.answers else default)
+
+
+class _Asking:
+    """One run over captions: stored answers, new answers, counts."""
+
+    def __init__(self, metric: Judge) -> None:
+        self.metric, self.file, self.question = metric, metric._file(), metric._question()
+        self.told: list[Answer] = []
+        self.notes = dict.fromkeys(
+            ("questions asked", "answers from the file", "prompt tokens", "completion tokens",
+             "ratings without probabilities of digits (taken as written)"), 0,
+        )  # fmt: skip
+        self._pictures: dict[str, tuple[str, bytes]] = {}
+
+    def value(self, sample: Sample) -> tuple[float | None, str]:
+        """Return the score of a sample, or why there is none."""
+        from captious.models import judge_answers
+
+        if sample.image is None:
+            return None, "the sample names no image"
+        if not sample.caption.strip():
+            return None, "the caption is empty"
+        if self.metric.mode == "pairwise" and not sample.references:
+            return None, "no references"
+        try:
+            digest, picture = self._picture(sample)
+            if self.metric.mode == "pairwise":
+                return self._preferred(sample, digest, picture)
+            answer = self._answer(self._text(sample.caption), digest, picture)
+        except (judge_answers.NoAnswer, InputError) as error:
+            return None, str(error)
+        value, smooth = judge_answers.smoothed(answer)
+        if value is None:
+            return None, f"the judge wrote no rating from 0 to 1: {answer.text[:40]!r}"
+        self.notes["ratings without probabilities of digits (taken as written)"] += not smooth
+        return value, ""
+
+    def _preferred(self, sample: Sample, digest: str, picture: bytes) -> tuple[float | None, str]:
+        from captious.models.judge_answers import preference
+
+        shares = []
+        for other in sample.references:
+            first = preference(self._answer(self._text(sample.caption, other), digest, picture))
+            second = preference(self._answer(self._text(other, sample.caption), digest, picture))
+            shares += [s for s in (first, None if second is None else 1 - second) if s is not None]
+        return (float(np.mean(shares)), "") if shares else (None, "the judge named neither A nor B")
+
+    def _text(self, caption: str, other: str = "") -> str:
+        return self.question.replace("{other}", other).replace("{caption}", caption)
+
+    def _answer(self, text: str, digest: str, picture: bytes) -> Answer:
+        from captious.models.judge_answers import NoAnswer, Question, ask
+
+        question = Question(text, digest, picture)
+        key = question.key(self.metric.model)
+        answer = self.file.get(key)
+        if answer is not None:
+            self.notes["answers from the file"] += 1
+        elif self.metric.offline:
+            raise NoAnswer("the file of stored answers has none to this question")
+        else:
+            answer = ask(self.metric.endpoint, self.metric.model, question)
+            self.file.put(key, answer)
+            self.notes["questions asked"] += 1
+            self.notes["prompt tokens"] += answer.prompt_tokens
+            self.notes["completion tokens"] += answer.completion_tokens
+        self.told.append(answer)
+        return answer
+
+    def _picture(self, sample: Sample) -> tuple[str, bytes]:
+        """What a photograph is known by, and a JPEG of it that fits the model."""
+        image = str(sample.image)
+        if image not in self._pictures:
+            held: Path | bytes = sample.evidence.photographs.get(image) or Path(image)
+            digest = sample.evidence.digests.get(image) or photograph_digest(held)
+            content = b""
+            if not self.metric.offline:
+                picture = open_photograph(held, image)
+                picture.thumbnail((_SIDE, _SIDE))
+                out = io.BytesIO()
+                picture.save(out, "JPEG", quality=90)
+                content = out.getvalue()
+            self._pictures = {image: (digest, content)}
+        return self._pictures[image]

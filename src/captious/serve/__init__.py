@@ -1,0 +1,1 @@
+"""Captions judged over HTTP: a service for programs, an explorer for people."""

@@ -1,0 +1,169 @@
+"""The operator on Arrow tables, and its adapters in their hosts."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import captious
+from captious.batch import ERROR, SIGNATURE, Scorer
+from captious.compat.spark import ScoreBatches, schema
+from captious.errors import UsageError
+
+PHOTOS = sorted((Path(captious.__file__).parent / "demo/photos").glob("*.jpg"))[:2]
+TABLE = pa.table(
+    {
+        "k": list(range(6)),
+        "text": ["a dog runs", None, "a cat", "", "x" * 200_000, "a red bus"],
+        "references": [["a dog is running"], ["y"], None, ["a"], ["b"], ["the red bus", "a bus"]],
+    }
+)
+COLUMNS = {"caption": "text"}
+METRICS = ["bleu", "cider_d"]
+
+
+def check(out: pa.Table) -> None:
+    assert out["k"].to_pylist() == list(range(6))
+    references = [["a dog is running"], ["the red bus", "a bus"]]
+    expected = captious.scorer(METRICS)(["a dog runs", "a red bus"], references)
+    for name in ("bleu_1", "bleu_4", "cider_d"):
+        values = out[name].to_pylist()
+        assert [values[0], values[5]] == pytest.approx(expected.per_caption[name].tolist())
+        assert all(values[i] is None or np.isnan(values[i]) for i in (1, 2, 4))
+    errors = out[ERROR].to_pylist()
+    assert "missing" in errors[1]
+    assert "it has no reference" in errors[2]
+    assert "characters" in errors[4]
+    assert {errors[i] for i in (0, 3, 5)} == {None}
+    assert "coco-val" in out[SIGNATURE][0].as_py()
+
+
+def test_rows_stay_and_none_raises():
+    scorer = pickle.loads(pickle.dumps(Scorer(METRICS, COLUMNS)))
+    out = scorer(TABLE)
+    check(out)
+    assert out.select(TABLE.column_names).equals(TABLE)
+    assert out.schema.names[3:] == [f.name for f in scorer.fields]
+    assert scorer(TABLE.slice(0, 0)).num_rows == 0
+    assert scorer(out).schema.equals(out.schema)  # a second time replaces
+
+
+def test_a_metric_that_raises_costs_one_row():
+    def shy(caption: str, references: list[str]) -> float:
+        if "cat" in caption:
+            raise RuntimeError("no cats")
+        return float(len(caption))
+
+    rows = pa.table({"caption": ["a dog", "a cat", "bus"], "references": [["a"]] * 3})
+    out = Scorer(shy)(rows)
+    values = out["shy"].to_pylist()
+    assert (values[0], values[2]) == (5.0, 3.0)
+    assert np.isnan(values[1])
+    assert "no cats" in out[ERROR][1].as_py()
+
+
+def test_pictures_of_every_kind():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from PIL import Image
+
+    path = str(PHOTOS[0])
+    raw = PHOTOS[0].read_bytes()
+    pixels = np.asarray(Image.open(path).convert("RGB"))[:40, :50]
+    scorer = Scorer("fit")
+    kinds = [
+        {"image": [raw]},
+        {"jpg": [raw]},
+        {"image": [{"bytes": raw, "path": None}]},
+        {"image": [f"file://{path}"]},
+    ]
+    for kind in kinds:
+        batch = scorer._batch(pa.table({"caption": ["a mountain"], **kind}))
+        assert list(batch.samples.evidence.photographs.values()) == [raw]
+    batch = scorer._batch(pa.table({"caption": ["x"], "image": pa.array([pixels.tolist()])}))
+    (encoded,) = batch.samples.evidence.photographs.values()
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(encoded))), pixels)
+    images = pa.array([path, "/no/such.jpg"])
+    out = scorer(pa.table({"caption": ["a mountain"] * 2, "image": images}))
+    assert "no photograph" in out[ERROR][1].as_py()
+    mixed = scorer(pa.table({"caption": ["a", "a mountain"], "image": [b"no picture", raw]}))
+    assert mixed[ERROR][0].as_py()
+    assert mixed["fit"][1].as_py() == pytest.approx(out["fit"][0].as_py(), abs=2e-6)
+
+
+def test_wrong_columns():
+    with pytest.raises(UsageError, match="no part of a sample"):
+        Scorer("bleu", {"captoin": "text"})
+    with pytest.raises(UsageError, match="no column 'words'"):
+        Scorer("bleu", {"caption": "words"})(TABLE)
+
+
+def test_spark_function_on_arrow_batches():
+    """What Spark's mapInArrow calls: an iterator of batches in, one of batches out."""
+    scorer = Scorer(METRICS, COLUMNS)
+    function = pickle.loads(pickle.dumps(ScoreBatches(scorer)))
+    check(pa.Table.from_batches(list(function(iter(TABLE.to_batches())))))
+    assert schema("k bigint", scorer).startswith("k bigint, `bleu_1` double")
+
+
+def test_adapters_are_small():
+    folder = Path(captious.__file__).parent / "compat"
+    for name in ("ray_data", "daft", "spark", "data_juicer", "nemo_curator"):
+        lines = (folder / f"{name}.py").read_text().splitlines()
+        code = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        assert len(code) < 60, name
+
+
+def test_daft():
+    daft = pytest.importorskip("daft", reason="the host daft is not installed")
+    from captious.compat import daft as ours
+
+    check(ours.score(daft.from_arrow(TABLE), METRICS, columns=COLUMNS).to_arrow())
+
+
+def test_ray(tmp_path):
+    ray = pytest.importorskip("ray", reason="the host ray is not installed")
+    import pyarrow.parquet as pq
+
+    from captious.compat import ray_data
+    from captious.engine.executors import named
+    from captious.engine.job import ScoringJob
+    from captious.engine.shards import score_shards
+
+    executor = named("ray", 2)
+    try:
+        frame = ray_data.score(ray.data.from_arrow(TABLE), METRICS, columns=COLUMNS).to_pandas()
+        check(pa.Table.from_pandas(frame.sort_values("k"), preserve_index=False))
+        whole = pa.table({"caption": ["a dog runs", "a red bus", "two men", "a cat"] * 5,
+                          "references": [["a dog"], ["the red bus"], ["men"], ["cats"]] * 5,
+                          "id": [f"i{i}" for i in range(20)]})  # fmt: skip
+        (tmp_path / "in").mkdir()
+        for i in range(4):
+            pq.write_table(whole.slice(5 * i, 5), tmp_path / f"in/{i}.parquet")
+        job = ScoringJob([tmp_path / "in"])
+        score_shards(job, tmp_path / "out", executor=executor)
+        expected = captious.score(whole)
+        found = [captious.ScoreTable.load(tmp_path / f"out/{i}.parquet")["cider_d"]
+                 for i in range(4)]  # fmt: skip
+        np.testing.assert_array_equal(np.concatenate(found), expected["cider_d"])
+    finally:
+        ray.shutdown()
+
+
+def test_data_juicer():
+    pytest.importorskip("data_juicer", reason="the host data_juicer is not installed")
+    from data_juicer.core.data import NestedDataset
+
+    from captious.compat.data_juicer import CaptiousFilter, CaptiousMapper
+
+    rows = [{"text": t, "references": r} for t, r in
+            [("a dog runs", ["a dog runs"]), ("a cat", ["red bus"])]]  # fmt: skip
+    data = NestedDataset.from_list(rows)
+    scored = CaptiousMapper(["rouge_l"]).run(data)
+    assert scored["rouge_l"][0] == pytest.approx(1.0)
+    kept = CaptiousFilter(["rouge_l"], score="rouge_l", min_score=0.5).run(data)
+    assert [row["text"] for row in kept] == ["a dog runs"]

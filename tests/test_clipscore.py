@@ -1,0 +1,216 @@
+"""CLIPScore and PAC-S against the authors' code, on random models; see tests/golden/clip."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import captious
+import tiny_models
+from captious import errors, settings
+from captious.demo import photographs
+from captious.engine import evidence
+from captious.metrics.clipscore import ClipScore, RefClipScore
+from captious.metrics.pac_s import PacS, RefPacS
+from captious.models import dual_encoder, openai_clip
+from captious.models.pixels import Pixels
+from captious.types import CaptionSet
+from conftest import GOLDEN
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict:
+    return json.loads((GOLDEN / "clip" / "clipscore.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_models.save_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module")
+def lora(tmp_path_factory):
+    return tiny_models.save_state(tmp_path_factory.mktemp("pac") / "pac++.pth", lora=True)
+
+
+@pytest.fixture
+def samples(golden, cache) -> CaptionSet:
+    named = {path.name: str(path) for path in photographs()}
+    made = CaptionSet.build(
+        golden["captions"],
+        golden["references"],
+        images=[named[name] for name in golden["photographs"]],
+    )
+    return evidence.complete(made, [ClipScore()])
+
+
+def scores(metric, samples) -> list[float]:
+    return metric.stats(samples, None).rows[:, 0].tolist()
+
+
+def test_the_authors_numbers(samples, folder, golden):
+    assert scores(ClipScore(str(folder)), samples) == pytest.approx(golden["clipscore"], abs=1e-5)
+    found = scores(RefClipScore(str(folder)), samples)
+    assert found == pytest.approx(golden["ref_clipscore"], abs=1e-5)
+
+
+def test_pac_s_from_a_state_dict(samples, folder, golden, tmp_path):
+    weights = str(tiny_models.save_state(tmp_path / "clip_tiny.pth"))
+    found = scores(PacS(str(folder), weights=weights), samples)
+    assert found == pytest.approx(golden["pac_s"], abs=1e-5)
+    found = scores(RefPacS(str(folder), weights=weights), samples)
+    assert found == pytest.approx(golden["ref_pac_s"], abs=1e-5)
+
+
+def test_pac_s_plus_plus_adds_what_the_authors_add(samples, folder, golden, lora):
+    found = scores(PacS(str(folder), weights=str(lora)), samples)
+    assert found == pytest.approx(golden["pac_s_lora"], abs=1e-5)
+    found = scores(RefPacS(str(folder), weights=str(lora)), samples)
+    assert found == pytest.approx(golden["ref_pac_s_lora"], abs=1e-5)
+    assert not np.allclose(golden["pac_s_lora"], golden["pac_s"], atol=1e-3)
+
+
+def test_long_clip_joins_its_tables_of_positions(tmp_path):
+    state = tiny_models.openai_state(long=True)
+    joined = openai_clip.read(tiny_models.save_state(tmp_path / "long.pth", long=True))
+    positions = joined["text_model.embeddings.position_embedding.weight"].numpy()
+    np.testing.assert_array_equal(positions[:20], state["positional_embedding"][:20])
+    np.testing.assert_array_equal(positions[20:], state["positional_embedding_res"][20:])
+
+
+def test_long_texts_are_counted(samples, folder):
+    notes = RefClipScore(str(folder)).stats(samples, None).notes
+    assert notes == {f"captions cut to {tiny_models.CONTEXT} pieces": 1}
+
+
+def test_photographs_are_looked_at_once(samples, folder, monkeypatch):
+    metric = ClipScore(str(folder))
+    first = scores(metric, samples)
+    samples.pool.forget()
+
+    def refuse(self, pictures):
+        raise AssertionError("a photograph was encoded again")
+
+    monkeypatch.setattr(dual_encoder.TransformersDual, "_pictures", refuse)
+    renamed = replace(
+        samples,
+        images=np.array([f"other-{i}" for i in range(len(samples))], object),
+        evidence=replace(
+            samples.evidence,
+            photographs={
+                f"other-{i}": Path(path).read_bytes() for i, path in enumerate(samples.images)
+            },
+            digests={},
+        ),
+    )
+    assert scores(metric, renamed) == pytest.approx(first, abs=1e-7)
+
+
+def test_batches_do_not_matter(samples, folder, monkeypatch, cache):
+    metric = ClipScore(str(folder))
+    first = scores(metric, samples)
+    samples.pool.forget()
+    monkeypatch.setattr(dual_encoder, "_IMAGES_AT_ONCE", 2)
+    monkeypatch.setattr(dual_encoder, "_PIECES_AT_ONCE", 8)
+    with settings.use(cache_dir=cache.cache_dir / "other"):
+        assert scores(metric, samples) == pytest.approx(first, abs=2e-6)
+
+
+def test_siglip_and_its_signature(samples, tmp_path):
+    folder = tiny_models.save_siglip(tmp_path / "siglip")
+    metric = RefClipScore(str(folder), prefix="")
+    stats = metric.stats(samples, None)
+    assert np.isfinite(stats.rows).all()
+    assert "captions cut to 16 pieces" in stats.notes
+    signature = metric.signature("2", None, samples.evidence)
+    for part in ("model:", "sha256:", "preprocessing:32-", "dtype:float32", "prefix:|"):
+        assert part in signature
+
+
+def test_siglip_vectors_are_those_of_transformers(samples, tmp_path):
+    import torch
+    from PIL import Image
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = tiny_models.save_siglip(tmp_path / "siglip")
+    texts = ["a dog", "a man on the beach"]
+    model = AutoModel.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(texts, padding="max_length", max_length=16, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        vectors = model.get_text_features(input_ids=ids)
+        pixels = Pixels.read(folder, 32)(Image.open(samples.images[0]).convert("RGB"))
+        image = model.get_image_features(pixel_values=torch.from_numpy(pixels)[None])
+    vectors, image = (getattr(x, "pooler_output", x) for x in (vectors, image))
+    cosine = torch.nn.functional.cosine_similarity(vectors, image)
+    both = samples.take([0, 0])
+    both = CaptionSet.build(texts, images=both.images.tolist())
+    metric = ClipScore(str(folder), prefix="")
+    expected = (2.5 * cosine.clamp(min=0)).tolist()
+    assert scores(metric, both) == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_that_cannot_be_scored_say_why(samples, folder, tmp_path):
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(b"\xff\xd8\xff not a picture")
+    image = str(samples.images[0])
+    odd = CaptionSet.build(
+        ["a dog", "", "a dog", "a dog", "a dog"],
+        [["a dog"], ["a dog"], [], ["a dog"], ["a dog"]],
+        images=[None, image, image, "nowhere.jpg", str(broken)],
+    )
+    stats = RefClipScore(str(folder)).stats(odd, None)
+    assert np.isnan(stats.rows).all()
+    said = ["names no image", "empty", "no references", "no photograph", "picture"]
+    for row, part in enumerate(said):
+        assert part in stats.reasons[row]
+
+
+def test_absent_weights_are_named_before_anything_runs(golden, caplog):
+    image = str(photographs()[0])
+    with pytest.raises(errors.CaptiousError, match="clip-vit-base-patch32") as info:
+        captious.score(["a dog"], images=[image], metrics=["clipscore"])
+    assert "--download" in str(info.value)
+    with pytest.raises(errors.CaptiousError, match="aimagelab/pacscore"):
+        captious.score(["a dog"], images=[image], metrics=["pac_s"])
+    if find_spec("open_clip") is None:
+        with pytest.raises(errors.CaptiousError, match="open_clip"):
+            captious.score(
+                ["a dog"], images=[image], metrics=["clipscore(model='open_clip:ViT-B-32/openai')"]
+            )
+
+
+def test_a_foreign_state_dict_is_refused(folder, tmp_path):
+    import torch
+
+    torch.save({"state_dict": {"weight": torch.zeros(2)}}, tmp_path / "other.pth")
+    with pytest.raises(errors.InputError, match=r"visual\.proj"):
+        openai_clip.read(tmp_path / "other.pth")
+    state = tiny_models.openai_state()
+    state["visual.proj"] = state["visual.proj"][:, :8]
+    torch.save({k: torch.from_numpy(np.array(v)) for k, v in state.items()}, tmp_path / "cut.pth")
+    with pytest.raises(errors.InputError, match="visual_projection"):
+        dual_encoder.load(str(folder), str(tmp_path / "cut.pth"))
+
+
+def test_explains_by_leaving_words_out(samples, folder):
+    told = RefClipScore(str(folder)).explain(samples[0], None)
+    assert [w["word"] for w in told.data["words"]] == samples[0].caption.split()
+    assert told.data["score"] == pytest.approx(scores(RefClipScore(str(folder)), samples)[0])
+
+
+def test_through_the_engine(samples, folder, cache, caplog):
+    caplog.set_level(logging.WARNING)
+    table = captious.score(
+        samples.captions(),
+        samples.references(),
+        images=samples.images.tolist(),
+        metrics=[ClipScore(str(folder)), RefClipScore(str(folder))],
+    )
+    assert list(table.columns) == ["clipscore", "ref_clipscore"]

@@ -1,0 +1,192 @@
+"""Filter, select, rerank, audit."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import captious
+from captious.cli import main
+from captious.curate.auditing import audit
+from captious.curate.expression import clauses, parse
+from captious.curate.filtering import best, filter_rows, select_rows
+from captious.curate.reranking import rerank
+from captious.errors import InputError, UsageError
+from captious.types import CaptionSet
+
+NAN = float("nan")
+HELD = {
+    "fit": np.array([0.1, 0.5, 0.9, NAN]),
+    "lm": np.array([-1.0, -3.0, -1.0, -1.0]),
+    "system": np.array(["a", "b", None, "a"], object),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("fit > 0.3", [1, 2]),
+        ("fit > 0.3 and lm > -2", [2]),
+        ("fit > 0.3 or lm == -1", [0, 1, 2, 3]),
+        ("not fit > 0.3", [0, 3]),
+        ("0.2 < fit < 0.6", [1]),
+        ("fit + 2 * lm < -1", [0, 1, 2]),
+        ("-(fit - 1) / 2 >= 0.25", [0, 1]),
+        ("fit is missing", [3]),
+        ("fit is not missing and system is missing", [2]),
+        ("system == 'a' and (fit < 0.2 or fit > 0.8)", [0]),
+        ("`fit` >= .5e0", [1, 2]),
+        ("1 < 2", [0, 1, 2, 3]),
+    ],
+)
+def test_conditions(text, kept):
+    assert np.flatnonzero(parse(text).mask(HELD)).tolist() == kept
+    joined = np.ones(4, bool)
+    for clause in clauses(text):
+        joined &= clause.mask(HELD)
+    assert np.flatnonzero(joined).tolist() == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fit >", "fit > 0.3 lm", "(fit > 1", "fit", "and", "fit > > 1", "fit $ 1",
+             "__import__('os')", "(" * 200, "fit is big", "system > 1"],
+)  # fmt: skip
+def test_what_is_no_condition(text):
+    with pytest.raises(UsageError):
+        parse(text).mask(HELD)
+
+
+@given(st.text(max_size=30))
+def test_no_text_does_anything_else(text):
+    with suppress(UsageError):
+        parse(text).mask(HELD)
+
+
+ROWS = [
+    {"id": i, "caption": c, "references": r, "fit": f, "uid": f"{i:032x}"}
+    for i, (c, r, f) in enumerate(
+        [("a dog", ["a dog"], 0.9), ("a cat", ["a bus"], 0.8), ("bus", ["a dog"], 0.1),
+         ("a red bus", ["a red bus"], None), ("men", ["two men"], 0.8)]
+    )
+]  # fmt: skip
+
+
+def stored(kind, folder):
+    path = folder / f"in.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(r) + "\n" for r in ROWS))
+    else:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, ROWS[0])
+            writer.writeheader()
+            writer.writerows(r | {"references": json.dumps(r["references"])} for r in ROWS)
+    return path
+
+
+def ids(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path)["id"].to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+    with open(path, newline="") as file:
+        return [int(r["id"]) for r in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_filter_keeps_rows_as_they_are(kind, tmp_path):
+    place, out = stored(kind, tmp_path), tmp_path / f"out.{kind}"
+    kept = filter_rows(place, out, "fit > 0.3 and rouge_l > 0.5")
+    assert ids(out) == [0, 4]
+    assert (kept.read, kept.kept) == (5, 2)
+    assert kept.lost == {"fit > 0.3": 2, "rouge_l > 0.5": 1}
+    if kind == "jsonl":
+        assert out.read_text().splitlines()[0] == place.read_text().splitlines()[0]
+    with pytest.raises(InputError, match="Did you mean 'fit'"):
+        filter_rows(place, out, "fitt > 0.3")
+
+
+def test_select_is_exact(tmp_path):
+    place = stored("parquet", tmp_path)
+    kept = select_rows(place, tmp_path / "out.parquet", 0.4, "fit", uids=tmp_path / "uids.npy")
+    assert ids(tmp_path / "out.parquet") == [0, 1]  # of two equal ones the earlier
+    assert kept.kept == 2
+    held = np.load(tmp_path / "uids.npy")
+    assert held.dtype == np.dtype("u8,u8")
+    assert held.tolist() == [(0, 0), (0, 1)]
+    with pytest.raises(UsageError, match="share"):
+        select_rows(place, tmp_path / "x.parquet", 30, "fit")
+
+
+@given(st.lists(st.one_of(st.floats(allow_nan=True, width=16)), min_size=1), st.floats(0.01, 1))
+def test_best_share(values, top):
+    held = np.array(values, float)
+    mask = best(held, top)
+    assert mask.sum() == min(int(top * len(held)), (~np.isnan(held)).sum())
+    if mask.any() and (~mask & ~np.isnan(held)).any():
+        assert held[mask].min() >= held[~mask & ~np.isnan(held)].max()
+
+
+def test_rerank_by_consensus_and_by_a_score():
+    captions = ["a dog runs on grass", "a dog runs on the grass", "two red buses", "a cat", "a cat"]
+    samples = CaptionSet.build(
+        captions,
+        [["two red buses"]] * 3 + [["a dog"]] * 2,
+        images=["x", "x", "x", "y", "y"],
+        systems=["a", "b", "c", "a", "b"],
+    )
+    chosen = rerank(samples, "cider_d", consensus=True)
+    assert [(c.image, c.candidates) for c in chosen] == [("x", 3), ("y", 2)]
+    assert chosen[0].system in ("a", "b")
+    assert rerank(samples, "rouge_l")[0].caption == "two red buses"
+    single = captious.score([captions[0]] * 2, [[captions[1]], [captions[2]]],
+                            metrics="rouge_l", intervals=False)  # fmt: skip
+    by_rouge = rerank(samples[:3], "rouge_l", consensus=True)[0]
+    assert by_rouge.score == pytest.approx(single["rouge_l"].mean(), abs=0.05)
+    with pytest.raises(UsageError, match="reads no references"):
+        rerank(samples, "lm", consensus=True)
+
+
+def test_audit_finds_a_swapped_caption():
+    demo = Path(captious.__file__).parent / "demo"
+    rows = [json.loads(line) for line in (demo / "captions.jsonl").read_text().splitlines()]
+    first = {}
+    for row in rows:
+        first.setdefault(row["image"], row["caption"])
+    names = [n for n in first if (demo / "photos" / Path(n).name).exists()][:6]
+    captions = [first[n] for n in names]
+    captions[0], captions[1] = captions[1], captions[0]
+    samples = CaptionSet.build(
+        captions, images=[str(demo / "photos" / Path(n).name) for n in names]
+    )
+    found = audit(samples, others=3)
+    assert found.order[0] in (0, 1)
+    assert min(found.fit[0], found.fit[1]) == found.fit[found.order[0]]
+    assert np.isin(found.nearer, np.arange(4) / 3).all()
+    assert not found.copies.any()
+
+
+def test_verbs(tmp_path, capsys):
+    place = stored("jsonl", tmp_path)
+    keep = ["filter", str(place), "-o", str(tmp_path / "f.jsonl"), "--keep", "fit > 0.3"]
+    assert main(keep) == 0
+    assert "fit > 0.3: 2 rows lost" in capsys.readouterr().err
+    assert main(["select", str(place), "-o", str(tmp_path / "s.jsonl"), "--top", "0.5",
+                 "--by", "fit", "-q"]) == 0  # fmt: skip
+    assert ids(tmp_path / "s.jsonl") == [0, 1]
+    for name, caption in (("a", "a dog runs"), ("b", "a dog runs fast"), ("c", "one bus")):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"image_id": 1, "caption": caption}]))
+    files = [str(tmp_path / f"{name}.json") for name in "abc"]
+    assert main(["rerank", *files, "--by", "rouge_l", "--consensus", "-q"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["chosen_from"] in ("a", "b")

@@ -1,0 +1,91 @@
+"""Diversity of sets of captions: by hand, and Self-CIDEr by the authors' formula written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from captious import registry
+from captious.errors import UsageError
+from captious.metrics.diversity import Diversity, self_cider
+from captious.types import CaptionSet
+
+TEXTS = ["a dog", "a cat", "a man rides a horse", "a man rides a horse", "a red bus"]
+IMAGES = ["1", "1", "2", "2", "3"]
+
+
+def table(metric: Diversity | None = None) -> tuple[np.ndarray, np.ndarray]:
+    metric = metric or Diversity()
+    samples = CaptionSet.build(TEXTS, images=IMAGES)
+    stats = metric.stats(samples, metric.prepare(samples))
+    return metric.scores(stats.rows), metric.aggregate(stats.rows)
+
+
+def test_values_by_hand():
+    rows, corpus = table()
+    assert rows[0, :2] == pytest.approx([3 / 4, 2 / 4])
+    assert rows[2, :2] == pytest.approx([4 / 10, 4 / 10])
+    assert rows[2, 2] == pytest.approx(1.0, abs=1e-6)  # each equals the other
+    assert rows[2, 3] == pytest.approx(0.0, abs=1e-6)
+    assert np.isnan(rows[4, 2:4]).all()
+    assert corpus[0] == pytest.approx((3 / 4 + 4 / 10 + 1) / 3)
+    assert corpus[3] == pytest.approx((rows[0, 3] + rows[2, 3]) / 2)
+    assert corpus[4] == pytest.approx(8)  # a dog cat man rides horse red bus
+    assert corpus[5] == 1
+
+
+def test_self_cider_by_the_formula():
+    metric = registry.create("cider_d(df='coco-val')")
+    texts = ["a man on a horse", "a man rides a brown horse", "the dog runs"]
+    matrix = np.zeros((3, 3))
+    for i in range(3):
+        for j in range(i, 3):
+            pair = CaptionSet.build([texts[i]], [[texts[j]]])
+            matrix[i, j] = matrix[j, i] = metric.stats(pair, metric.prepare(pair)).rows[0, 0]
+    roots = np.sqrt(np.linalg.svd(matrix)[1])
+    expected = -np.log10(roots.max() / roots.sum()) / np.log10(3)
+    samples = CaptionSet.build(texts, images=["1"] * 3)
+    found = Diversity().stats(samples, Diversity().prepare(samples)).rows
+    assert Diversity().scores(found)[0, 3] == pytest.approx(expected, abs=1e-9)
+    assert 0 < expected < 1
+
+
+def test_limits():
+    assert self_cider(np.eye(5) * 10) == pytest.approx(1)
+    assert self_cider(np.full((5, 5), 7.0)) == pytest.approx(0, abs=1e-6)
+    assert self_cider(np.zeros((2, 2))) == 0
+
+
+def test_systems_are_kept_apart():
+    samples = CaptionSet.build(["a dog", "a dog"], images=["1", "1"], systems=["x", "y"])
+    metric = Diversity()
+    rows = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
+    assert rows[:, 0].tolist() == [1, 1]
+    assert rows[:, 4].tolist() == [2, 2]
+
+
+def test_novel_captions(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("A dog.\na tree\n")
+    metric = Diversity(seen=str(path))
+    rows, corpus = table(metric)
+    assert rows[:, 5].tolist() == [0, 1, 1, 1, 1]
+    assert corpus[5] == pytest.approx(4 / 5)
+    assert "seen:train.txt-2" in metric.signature("0", None)
+    with pytest.raises(UsageError, match="no file"):
+        Diversity(seen=str(tmp_path / "absent"))
+
+
+def test_without_a_file_references_are_what_is_known():
+    samples = CaptionSet.build(["A dog", "a cat"], [["a dog."], ["a dog"]], images=["1", "2"])
+    metric = Diversity()
+    rows = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
+    assert rows[:, 5].tolist() == [0, 1]
+
+
+def test_it_says_what_is_said_often():
+    metric = Diversity()
+    samples = CaptionSet.build(TEXTS, images=IMAGES)
+    told = metric.explain(samples[2], metric.prepare(samples))
+    assert "2 captions" in told.text
+    assert "horse 2 times" in told.text

@@ -1,0 +1,162 @@
+"""Small image-text models with random weights that are the same everywhere, made where tests run.
+
+Weights come from numpy's legacy generator, seeded by the tensor's name, so that goldens can be
+compared without shipping weights. Nothing here was trained; only the arithmetic is of interest.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+WIDTH, LAYERS, DIM, PATCH, SIDE, CONTEXT, RANK = 64, 2, 32, 16, 48, 40, 4
+WORDS = ("a", "the", "photo", "depicts", "dog", "cat", "man", "horse", "on", "beach", "street")
+
+
+def vocabulary() -> dict[str, int]:
+    """Bytes, bytes that end a word, some whole words, the two marks: the end mark is the last."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    letters = list(bytes_to_unicode().values())
+    pieces = letters + [f"{letter}</w>" for letter in letters]
+    for first, second in merges():
+        pieces.append(first + second)
+    pieces += ["<|startoftext|>", "<|endoftext|>"]
+    return {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+
+
+def merges() -> list[tuple[str, str]]:
+    """Merges that build the words from left to right."""
+    out: dict[tuple[str, str], None] = {}
+    for word in WORDS:
+        parts = [*word[:-1], f"{word[-1]}</w>"]
+        stem = parts[0]
+        for part in parts[1:]:
+            out[stem, part] = None
+            stem += part
+    return list(out)
+
+
+def numbers(name: str, *shape: int, scale: float = 0.2) -> np.ndarray:
+    """Fixed random numbers for a tensor of this name."""
+    return np.random.RandomState(zlib.crc32(name.encode())).randn(*shape).astype("f4") * scale
+
+
+def openai_state(lora: bool = False, long: bool = False) -> dict[str, np.ndarray]:
+    """A CLIP with a vision transformer in OpenAI's form; on request LoRA or Long-CLIP parts."""
+    n_words = len(vocabulary())
+    shapes: dict[str, tuple[int, ...]] = {
+        "positional_embedding": (CONTEXT, WIDTH),
+        "text_projection": (WIDTH, DIM),
+        "token_embedding.weight": (n_words, WIDTH),
+        "visual.class_embedding": (WIDTH,),
+        "visual.positional_embedding": ((SIDE // PATCH) ** 2 + 1, WIDTH),
+        "visual.proj": (WIDTH, DIM),
+        "visual.conv1.weight": (WIDTH, 3, PATCH, PATCH),
+    }
+    for norm in ("ln_final", "visual.ln_pre", "visual.ln_post"):
+        shapes[f"{norm}.weight"] = shapes[f"{norm}.bias"] = (WIDTH,)
+    for side in ("", "visual."):
+        for layer in range(LAYERS):
+            stem = f"{side}transformer.resblocks.{layer}."
+            shapes |= {
+                f"{stem}attn.in_proj_weight": (3 * WIDTH, WIDTH),
+                f"{stem}attn.in_proj_bias": (3 * WIDTH,),
+                f"{stem}attn.out_proj.weight": (WIDTH, WIDTH),
+                f"{stem}attn.out_proj.bias": (WIDTH,),
+                f"{stem}mlp.c_fc.weight": (4 * WIDTH, WIDTH),
+                f"{stem}mlp.c_fc.bias": (4 * WIDTH,),
+                f"{stem}mlp.c_proj.weight": (WIDTH, 4 * WIDTH),
+                f"{stem}mlp.c_proj.bias": (WIDTH,),
+            }
+            for norm in ("ln_1", "ln_2"):
+                shapes[f"{stem}{norm}.weight"] = shapes[f"{stem}{norm}.bias"] = (WIDTH,)
+            if lora:
+                shapes |= {
+                    f"{stem}attn.in_proj_weight_lora_A": (RANK, WIDTH),
+                    f"{stem}attn.in_proj_weight_lora_B": (3 * WIDTH, RANK),
+                    f"{stem}attn.out_proj.lora_A": (RANK, WIDTH),
+                    f"{stem}attn.out_proj.lora_B": (WIDTH, RANK),
+                    f"{stem}mlp.c_fc.lora_A": (RANK, WIDTH),
+                    f"{stem}mlp.c_fc.lora_B": (4 * WIDTH, RANK),
+                    f"{stem}mlp.c_proj.lora_A": (RANK, 4 * WIDTH),
+                    f"{stem}mlp.c_proj.lora_B": (WIDTH, RANK),
+                }
+    if lora:
+        shapes["visual.conv1.lora_A"] = (RANK * PATCH, 3 * PATCH)
+        shapes["visual.conv1.lora_B"] = (WIDTH * PATCH, RANK * PATCH)
+    if long:
+        shapes["positional_embedding_res"] = (CONTEXT, WIDTH)
+    state = {name: numbers(name, *shape) for name, shape in shapes.items()}
+    for name in state:
+        if ".ln_" in f".{name}" and name.endswith("weight"):
+            state[name] = state[name] + 1
+    state["visual.proj"] = -state["visual.proj"]  # most cosines are positive this way round
+    return state | {"logit_scale": np.array(2.6592, "f4")}
+
+
+def save_state(path: Path, lora: bool = False, long: bool = False) -> Path:
+    """Write the state dict as PAC-S is distributed: a torch file with the key ``state_dict``."""
+    import torch
+
+    state = {n: torch.from_numpy(np.array(v)) for n, v in openai_state(lora, long).items()}
+    torch.save({"state_dict": state, "epoch": 3}, path)
+    return path
+
+
+def save_clip(folder: Path) -> Path:
+    """Write a folder of transformers with the weights of :func:`openai_state`."""
+    from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
+
+    from captious.models import openai_clip
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = vocabulary()
+    end = words["<|endoftext|>"]
+    tokenizer = CLIPTokenizer(vocab=words, merges=merges(), model_max_length=CONTEXT)
+    tokenizer.save_pretrained(folder)
+    side = {"hidden_size": WIDTH, "intermediate_size": 4 * WIDTH, "num_hidden_layers": LAYERS,
+            "num_attention_heads": 1, "projection_dim": DIM}  # fmt: skip
+    text = side | {
+        "vocab_size": len(words),
+        "max_position_embeddings": CONTEXT,
+        "bos_token_id": end - 1,
+        "eos_token_id": end,
+        "pad_token_id": end,
+    }
+    vision = side | {"patch_size": PATCH, "image_size": SIDE}
+    config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=DIM)
+    model = CLIPModel(config)
+    model.load_state_dict(openai_clip.read(save_state(folder / "weights.pth")), strict=False)
+    (folder / "weights.pth").unlink()
+    model.save_pretrained(folder)
+    processor = {"do_resize": True, "size": {"shortest_edge": SIDE}, "do_center_crop": True,
+                 "crop_size": {"height": SIDE, "width": SIDE}, "resample": 3}  # fmt: skip
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
+
+
+def save_siglip(folder: Path) -> Path:
+    """Write a SigLIP folder with transformers' own random weights."""
+    import torch
+    from transformers import CLIPTokenizer, SiglipConfig, SiglipModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = vocabulary()
+    CLIPTokenizer(vocab=words, merges=merges(), model_max_length=16).save_pretrained(folder)
+    side = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+            "num_attention_heads": 2}  # fmt: skip
+    text = side | {"vocab_size": len(words), "max_position_embeddings": 16}
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = SiglipModel(SiglipConfig(
+            text_config=text, vision_config=side | {"patch_size": 16, "image_size": 32}
+        ))  # fmt: skip
+    model.save_pretrained(folder)
+    processor = {"size": {"height": 32, "width": 32}, "resample": 3, "do_normalize": True,
+                 "image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # fmt: skip
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    return folder
