@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -32,7 +33,8 @@ CLASSIC = ["bleu", "rouge_l", "cider_d"]
 def started(*options: str, env: dict | None = None) -> tuple[subprocess.Popen, str]:
     server = subprocess.Popen(
         [sys.executable, "-m", "captious", "serve", "--port", "0", *options],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})},
+        stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "XDG_DATA_HOME": tempfile.mkdtemp(), **(env or {})},
     )  # fmt: skip
     for line in server.stderr:  # remarks may come first
         if "listening on" in line:
