@@ -134,16 +134,18 @@ class ScoreTable:
                 system: {c: CorpusValue(*value) for c, value in values.items()}
                 for system, values in stored.corpora.items()
             }
+            columns = {n: c for s in steps for n, c in zip(s.names, s.columns, strict=True)}
+            named = [set(stored.values), set(stored.signatures), *map(set, corpora.values())]
+            if any(names != set(columns) for names in named):
+                raise InputError(f"{path}: its metrics, values and signatures name other columns")
+            if any(len(values) != len(stored.samples) for values in stored.values.values()):
+                raise InputError(f"{path}: a column does not have a value for every caption")
             return cls(
                 stored.samples,
-                {
-                    name: column
-                    for s in steps
-                    for name, column in zip(s.names, s.columns, strict=True)
-                },
+                columns,
                 stored.values,
                 corpora,
-                stored.signatures,
+                {column: str(text) for column, text in stored.signatures.items()},
                 [Unscored(*u) for u in stored.unscored],
                 stored.notes,
                 stored.job,
