@@ -63,9 +63,7 @@ def rerank(
         table = score(ScoringJob(samples, metrics=(step.metric,), resamples=0), executor=executor)
         values = table[step.names[0]]
     sign = 1.0 if step.columns[0].higher_is_better else -1.0
-    groups: dict[str, list[int]] = {}
-    for row, image in enumerate(samples.image_keys):
-        groups.setdefault(str(image), []).append(row)
+    groups = _by_image(samples)
     captions = samples.captions()
     out = []
     for image, rows in groups.items():
@@ -78,9 +76,7 @@ def rerank(
 
 def _agreement(samples: CaptionSet, metric: Any, executor: Executor | None) -> Floats:
     """Return the mean score of every caption against each other caption of its image."""
-    groups: dict[str, list[int]] = {}
-    for row, image in enumerate(samples.image_keys):
-        groups.setdefault(str(image), []).append(row)
+    groups = _by_image(samples)
     pairs = [(a, b) for rows in groups.values() for a in rows for b in rows if a != b]
     out = np.full(len(samples), np.nan)
     if not pairs:
@@ -101,3 +97,11 @@ def _agreement(samples: CaptionSet, metric: Any, executor: Executor | None) -> F
     sums = np.bincount(mine[known], values[known], minlength=len(samples))
     counts = np.bincount(mine[known], minlength=len(samples))
     return np.divide(sums, counts, out=out, where=counts > 0)
+
+
+def _by_image(samples: CaptionSet) -> dict[str, list[int]]:
+    """Return the rows of every image, named or not, in the order of appearance."""
+    groups: dict[str, list[int]] = {}
+    for row, image in enumerate(samples.image_keys):
+        groups.setdefault(str(image), []).append(row)
+    return groups

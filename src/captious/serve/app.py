@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from captious._version import __version__
 from captious.errors import CaptiousError, InputError, UsageError
@@ -152,11 +153,15 @@ def _errors(app: FastAPI) -> None:
         told = [f"{_place(entry['loc'])}: {entry['msg']}" for entry in listed[:20]]
         return problem(422, "\n".join(told) or "the request cannot be read", told)
 
-    async def http(_: Request, err: Exception) -> Response:
+    async def http(request: Request, err: Exception) -> Response:
         if not isinstance(err, HTTPException):
             return problem(500, "an error of the service; its log tells more")
         answer = problem(err.status_code, str(err.detail))
         answer.headers.update(err.headers or {})
+        if err.status_code == 405:  # the router names the methods of one route only
+            fitting = [r for r in app.routes if r.matches(request.scope)[0] is not Match.NONE]
+            methods = {m for route in fitting for m in getattr(route, "methods", None) or ()}
+            answer.headers["allow"] = ", ".join(sorted(methods))
         return answer
 
     async def unexpected(request: Request, err: Exception) -> Response:

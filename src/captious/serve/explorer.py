@@ -22,6 +22,7 @@ from captious.reading import json_object
 from captious.report import page
 from captious.serve.jobs import Jobs
 from captious.serve.limits import TooLarge, check_metrics
+from captious.serve.schemas import Problem
 from captious.serve.service import Service
 from captious.serve.store import DONE, Run, Store
 from captious.serve.views import MODES, SORTS, Asked, View, Views
@@ -204,8 +205,8 @@ def routes(explorer: Explorer, pages: bool) -> tuple[APIRouter, ...]:
 
 
 _MISSING: dict[int | str, dict[str, Any]] = {
-    404: {"description": "there is no such run"},
-    409: {"description": "the run is not done"},
+    404: {"model": Problem, "description": "there is no such run"},
+    409: {"model": Problem, "description": "the run is not done"},
 }
 
 
@@ -237,7 +238,7 @@ def _runs(explorer: Explorer) -> APIRouter:
             raise InputError("no caption file was uploaded")
         return RunFacts(**(await explorer.upload(title, asked, given)).plain())
 
-    @router.post("/runs/compare", status_code=201)
+    @router.post("/runs/compare", status_code=201, responses=_MISSING)
     def compare(chosen: Chosen) -> RunFacts:
         """Lay finished runs of the same metrics side by side, as a run of its own."""
         return RunFacts(**explorer.compare(chosen).plain())
