@@ -147,7 +147,7 @@ class ScoreTable:
                 corpora,
                 {column: str(text) for column, text in stored.signatures.items()},
                 [Unscored(*u) for u in stored.unscored],
-                stored.notes,
+                {str(note): int(count) for note, count in stored.notes.items()},
                 stored.job,
                 stored.seed,
                 steps,

@@ -275,8 +275,8 @@ def _of_json(whole: Any, path: Path) -> Stored:
         for block in held
     ]
     samples = CaptionSet.build(
-        [row["caption"] for row in rows],
-        [row.get("references", ()) for row in rows],
+        [_text(row["caption"]) for row in rows],
+        [list(map(_text, row.get("references", ()))) for row in rows],
         ids=[row["id"] for row in rows],
         images=[row.get("image") for row in rows],
         systems=[row.get("system", "") for row in rows],
@@ -301,13 +301,19 @@ def _of_arrow(path: Path) -> Stored:
         flat = column.flatten().to_numpy(zero_copy_only=False)
         statistics.append(flat.astype(np.float64).reshape(table.num_rows, -1))
     samples = CaptionSet.build(
-        table.column("caption").to_pylist(),
-        table.column("references").to_pylist(),
+        list(map(_text, table.column("caption").to_pylist())),
+        [list(map(_text, texts)) for texts in table.column("references").to_pylist()],
         ids=table.column("id").to_pylist(),
         images=table.column("image").to_pylist(),
         systems=table.column("system").to_pylist(),
     )
     return _stored(samples, values, statistics, whole)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a caption or reference is {type(value).__name__}, not text")
+    return value
 
 
 def _stored(

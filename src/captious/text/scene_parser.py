@@ -21,7 +21,7 @@ from typing import Any, Final
 from captious import assets, settings
 from captious.errors import CaptiousError, MissingAsset, MissingExtra
 from captious.progress import Progress
-from captious.reading import json_object, reading
+from captious.reading import json_object, reading, regular
 from captious.text._scene_rules import Parse
 from captious.text.parse_cache import ParseCache
 
@@ -177,6 +177,9 @@ def _load(path: str) -> Any:
     lacking = [part for part in ("tagger", "parser") if part not in pipeline]
     if lacking:
         raise MissingAsset(f"the spaCy pipeline {path} has no {' and no '.join(lacking)}.")
+    for file in Path(path).rglob("*"):
+        if not file.is_dir():
+            regular(file)  # a device or a pipe would be read for ever
     with reading(path, "a spaCy pipeline"):
         return spacy.load(path, exclude=[str(p) for p in pipeline if p not in _NEEDED])
 
