@@ -42,6 +42,7 @@ FINE_SKIPS = (
     r"the host trl is not installed",  # its requirements would replace the CPU build of torch
     # Clusters and their hosts: tested where they are installed (docs/scale.md says how).
     r"the host (ray|daft|data_juicer) is not installed",
+    r"captious\.compat\.data_juicer needs data_juicer",
     r"the host wandb is not installed",  # a service; the snippet was tried in an environment apart
     r"could not import 'skimage",  # photographs of one slow check
     r"could not import 'sklearn",  # the list of stop words that ours is compared with
