@@ -68,7 +68,8 @@ chaos: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(ENV) $(BIN)/python docs/examples.py
 	$(BIN)/python docs/generate.py
-	$(ENV) $(BIN)/python docs/run.py docs/index.md docs/tutorials/*.md
+	$(ENV) $(BIN)/python docs/run.py README.md docs/index.md docs/quickstart.md docs/report.md \
+	  docs/service.md docs/tutorials/*.md
 
 # The documentation as a web site in site/; a broken link is an error.
 site: $(VENV)/.installed

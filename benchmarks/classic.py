@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "shared" / "data"
@@ -33,6 +34,17 @@ def read(data: Path, system: str) -> tuple[list[int], list[str], list[list[str]]
     return ids, caps[system].to_pylist(), [by_id[i] for i in ids]
 
 
+def read_columns(data: Path, system: str) -> tuple[Any, Any, Any]:
+    """The same as Arrow columns: captious takes them as they are."""
+    import pyarrow.compute as pc
+    from pyarrow.parquet import ParquetFile
+
+    refs = ParquetFile(data / "coco" / "val2014_captions.parquet").read()
+    caps = ParquetFile(data / "coco" / "val2014_systems.parquet").read(["image_id", system])
+    place = pc.index_in(caps["image_id"], refs["image_id"])
+    return caps["image_id"], caps[system], refs["captions"].take(place)
+
+
 def ours(data: Path, system: str) -> dict[str, float]:
     from captious.engine.run import run
     from captious.metrics.bleu import Bleu
@@ -41,10 +53,10 @@ def ours(data: Path, system: str) -> dict[str, float]:
     from captious.text import tokens
     from captious.types import CaptionSet
 
-    ids, captions, references = read(data, system)
+    ids, captions, references = read_columns(data, system)
     made = {}
     start = time.perf_counter()
-    samples = CaptionSet.build(captions, references, ids=[str(i) for i in ids])
+    samples = CaptionSet.of_arrow(captions, references, ids=[str(i) for i in ids.to_pylist()])
     tokens.table(samples.pool)
     made["tokenise"] = time.perf_counter() - start
     start = time.perf_counter()

@@ -1,6 +1,6 @@
 """A long file through BLEU, ROUGE-L and CIDEr-D: captions per second and peak memory.
 
-    python benchmarks/stream.py [--rows 100000 1000000] [--workers 1 2] [--data FOLDER]
+    python benchmarks/stream.py [--rows 100000 1000000] [--workers 1 2] [--engines processes ray]
 
 The file is one captioner's captions of COCO val2014 with five references each, over and over; every
 copy has a word of its own at the end of each text, so that no text is shared between copies. Each
@@ -86,30 +86,36 @@ def run(command: list[str]) -> tuple[float, float, float]:
     return wall, cpu, peak
 
 
+def _line(engine: str, workers: int, rows: int, path: Path, metrics: str) -> None:
+    """Measure one way of doing it; one worker of ``processes`` is this very process."""
+    chosen = ["--engine", engine, "--workers", str(workers)]
+    command = [
+        sys.executable, "-m", "captious", "score", str(path), "--stream", "-q", "-m", metrics,
+        "-o", str(path.with_name("out.parquet")),
+        *(chosen if workers > 1 or engine != "processes" else []),
+    ]  # fmt: skip
+    wall, cpu, peak = run(command)
+    print(f"{rows:>10,} {engine:>10} {workers:>8} {wall:>8.1f} {cpu:>8.1f} {rows / wall:>8,.0f} "
+          f"{rows / cpu:>10,.0f} {peak:>8,.0f}  {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--engines", nargs="+", default=["processes"])
     parser.add_argument("--metrics", default="bleu,rouge_l,cider_d")
     parser.add_argument("--data", type=Path, default=DATA)
     args = parser.parse_args()
-    print(f"{'captions':>10} {'workers':>8} {'wall s':>8} {'CPU s':>8} {'per s':>8} "
+    print(f"{'captions':>10} {'engine':>10} {'workers':>8} {'wall s':>8} {'CPU s':>8} {'per s':>8} "
           f"{'per CPU s':>10} {'peak MB':>8}  load", flush=True)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for rows in args.rows:
             path = Path(folder) / f"{rows}.parquet"
             write(path, rows, args.data)
-            for workers in args.workers:
-                engine = ["--engine", "processes", "--workers", str(workers)]
-                command = [
-                    sys.executable, "-m", "captious", "score", str(path), "--stream", "-q",
-                    "-m", args.metrics, "-o", str(Path(folder) / "out.parquet"),
-                    *(engine if workers > 1 else []),
-                ]  # fmt: skip
-                wall, cpu, peak = run(command)
-                print(f"{rows:>10,} {workers:>8} {wall:>8.1f} {cpu:>8.1f} {rows / wall:>8,.0f} "
-                      f"{rows / cpu:>10,.0f} {peak:>8,.0f}  {os.getloadavg()[0]:.1f}",
-                      flush=True)  # fmt: skip
+            for engine in args.engines:
+                for workers in args.workers:
+                    _line(engine, workers, rows, path, args.metrics)
             path.unlink()
 
 

@@ -1,17 +1,27 @@
 """Run the commands of a page and write their output below them.
 
-    python docs/run.py docs/index.md docs/tutorials/*.md     write real output into the pages
+    python docs/run.py README.md docs/tutorials/*.md         write real output into the pages
     python docs/run.py --check PAGE...                       say where a page is out of date
 
 The blocks of a page run in order in one empty folder. A ``text`` block right after an ``sh`` or
 ``python`` block is the output of that block; a line ``...`` in it stands for any lines that are
 left out. A ``python`` block whose first line is ``# file: NAME`` is written to that file instead.
+
+A page says what readers need not see in comments of HTML:
+
+    <!-- setup: COMMANDS -->       shell commands, e.g. to make the files that the page names
+    <!-- not run: REASON -->       the block below is not run
+
+A ``console`` block starts a server, ``$ captious serve ...``, and waits until it listens; the
+blocks below it talk to that server, on a free port instead of the usual one.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,8 +31,13 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 """The code of this tree is what its pages are about."""
 
 BLOCK = re.compile(
-    r"```(sh|python)\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL
+    r"(?P<unrun><!-- not run: [^>]*-->\n+)?"
+    r"```(?P<language>sh|python|console)\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?"
+    r"|<!-- setup:(?P<setup>.*?)-->",
+    re.DOTALL,
 )
+PORT = "8765"
+"""The usual port of ``captious serve``, as pages show it."""
 
 
 def run(language: str, code: str, folder: Path) -> str:
@@ -32,20 +47,61 @@ def run(language: str, code: str, folder: Path) -> str:
         (folder / named[1]).write_text(code.partition("\n")[2])
         return ""
     if language == "sh":
-        code = f'set -e\ncaptious() {{ "{sys.executable}" -m captious "$@"; }}\n{code}'
+        here = f'captious() {{ "{sys.executable}" -m captious "$@"; }}\n'
+        here += f'python() {{ "{sys.executable}" "$@"; }}\n'
+        code = f"set -e\n{here}{code}"
         command = ["bash", "-c", code]
     else:
         command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"this block failed:\n{code}\n{done.stdout}{done.stderr}")
+    return done.stdout.replace(str(folder), ".")
+
+
+def _environment() -> dict[str, str]:
     places = [str(SOURCE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = os.environ | {
+    return os.environ | {
         "COLUMNS": "80",
         "MPLBACKEND": "agg",
         "PYTHONPATH": os.pathsep.join(filter(None, places)),
     }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"this block failed:\n{code}\n{done.stdout}{done.stderr}")
-    return done.stdout.replace(str(folder), ".")
+
+
+class Server:
+    """The server that a page has started last."""
+
+    def __init__(self) -> None:
+        self.port = PORT
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, code: str, folder: Path) -> None:
+        """Start the servers of a ``console`` block, one after the other; the last one stays."""
+        for line in re.findall(r"^\$ captious (serve.*)$", code, re.MULTILINE):
+            self.stop()
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = str(free.getsockname()[1])
+            words = [*shlex.split(line, comments=True), "--port", self.port]
+            words += ["--data", str(folder / "runs")]
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "captious", *words],
+                cwd=folder, env=_environment(), text=True, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            said: list[str] = []
+            for told in self._process.stderr or ():
+                said.append(told)
+                if "listening on" in told:
+                    break
+            else:
+                raise SystemExit(f"captious {line} did not start:\n{''.join(said)}")
+
+    def stop(self) -> None:
+        """End it; by SIGTERM, because jobs in the background may ignore Ctrl-C's signal."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate(timeout=60)
+            self._process = None
 
 
 def same(shown: str, real: str) -> bool:
@@ -67,16 +123,28 @@ def page(path: Path, check: bool) -> list[str]:
     stale: list[str] = []
 
     def again(block: re.Match[str]) -> str:
-        real = run(block[1], block["code"], folder)
+        if block["setup"] is not None:
+            run("sh", block["setup"], folder)
+        if block["setup"] is not None or block["unrun"]:
+            return block[0]
+        if block["language"] == "console":
+            server.start(block["code"], folder)
+            return block[0]
+        real = run(block["language"], block["code"].replace(PORT, server.port), folder)
         shown = block["output"]
         if shown is None or same(shown, real):
             return block[0]
         stale.append(f"{path.name}: the output of {block['code'].strip()[:70]!r} is now\n{real}")
-        return f"```{block[1]}\n{block['code']}```\n\n```text\n{shortened(shown, real)}```\n"
+        fresh = f"```text\n{shortened(shown, real)}```\n"
+        return f"```{block['language']}\n{block['code']}```\n\n{fresh}"
 
+    server = Server()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text = BLOCK.sub(again, path.read_text())
+        try:
+            text = BLOCK.sub(again, path.read_text())
+        finally:
+            server.stop()
     if not check:
         path.write_text(text)
     return stale

@@ -17,8 +17,8 @@ SRC = Path(captious.__file__).parent
 FLOORS = [
     {"_version", "errors"},
     {"settings", "reading"},
-    {"plain_pickle"},
-    {"progress", "types", "spec", "names"},
+    {"plain_pickle", "columns"},
+    {"progress", "types", "spec", "names", "calling"},
     {"assets", "demo"},
     {"text", "evidence"},
     {"models"},

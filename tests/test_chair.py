@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ import captious
 from captious import registry
 from captious.engine import evidence
 from captious.errors import InputError, UsageError
+from captious.evidence import image_lists
 from captious.evidence.classes import COCO
 from captious.metrics.chair import Chair
 from captious.text import object_words
@@ -136,7 +138,36 @@ def test_a_list_of_images(tmp_path):
     stats = metric.stats(given, None)
     assert list(stats.reasons) == [1]
     assert "test-images.txt" in stats.reasons[1]
-    assert "images:test-images.txt-1" in metric.signature("0", None)
+    assert "images:test-images.txt-1-" in metric.signature("0", None)
+    before = metric.signature("0", None)
+    path.write_text('{"image_id": 2}\n{"image_id": 3}\n')
+    os.utime(path, (1, 1))  # a coarse clock must not hide the change
+    assert "images:test-images.txt-2-" in metric.signature("0", None) != before
+    assert list(metric.stats(given, None).reasons) == [0]
+    path.write_text('[{"name": "x"}]')
+    os.utime(path, (2, 2))
+    with pytest.raises(InputError, match="names no image"):
+        metric.stats(given, None)
+
+
+def test_images_by_the_name_of_a_list(shared):
+    given = CaptionSet.build(
+        ["a dog"] * 3,
+        images=["COCO_val2014_000000000042.jpg", "000000000043.jpg", "beach.jpg"],
+        objects=[["dog"]] * 3,
+    )
+    metric = Chair(images="karpathy-test")
+    assert list(metric.stats(given, None).reasons) == [1, 2]
+    assert "images:karpathy-test-5000-" in metric.signature("0", None)
+    ours = {int(k) for k in image_lists.load("karpathy-test").keys}
+    assert ours == _numbers(shared)
+    with pytest.raises(UsageError, match="karpathy-test"):
+        Chair(images="karpathy-tset")
+
+
+def _numbers(shared) -> set[int]:
+    table = pq.read_table(shared / "data/coco/karpathy_test_systems.parquet")
+    return {int(number) for number in table["image_id"].to_pylist()}
 
 
 def test_it_says_which_word_is_wrong():

@@ -167,7 +167,7 @@ def test_rows_that_cannot_be_scored_say_why(samples, folder, tmp_path):
     )
     stats = RefClipScore(str(folder)).stats(odd, None)
     assert np.isnan(stats.rows).all()
-    said = ["names no image", "empty", "no references", "no photograph", "picture"]
+    said = ["has no image", "empty", "no references", "no photograph", "picture"]
     for row, part in enumerate(said):
         assert part in stats.reasons[row]
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
+import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 
 import captious
-from captious.compat import harness
+from captious.compat import fiftyone, harness
 from captious.compat.evaluate import compute, module_file
 from captious.compat.sklearn import caption_score
+from captious.errors import CaptiousError, InputError
 
 CAPTIONS = ["a dog runs on grass", "a red bus", "two men", "a cat sleeps on a bed"]
 REFERENCES = [
@@ -227,3 +231,98 @@ def test_other_tasks_of_lmms_eval_have_their_names():
     assert harness.textcaps_aggregation_result is harness.coco_aggregation_result
     with pytest.raises(AttributeError, match="flickr_nothing"):
         harness.flickr_nothing  # noqa: B018
+
+
+class _Sample:
+    """The documented interface of fiftyone.Sample: a path, and fields of any name."""
+
+    def __init__(self, filepath, tags=None, metadata=None, **fields):
+        assert all(re.fullmatch(r"[A-Za-z]\w*", name) for name in fields)
+        self.filepath, self.fields = filepath, fields
+
+    def __getitem__(self, name):
+        return self.filepath if name == "filepath" else self.fields[name]
+
+
+class _Dataset(list):
+    """The documented interface of fiftyone.Dataset."""
+
+    def __init__(self, name=None, persistent=False, overwrite=False):
+        super().__init__()
+        self.name, self.persistent = name, persistent
+
+    def add_samples(self, samples):
+        self.extend(samples)
+
+
+def scored_with_photographs():
+    return captious.score(
+        {"x": "a dog", "y": ""},
+        {"x": ["a dog runs", "one dog"], "y": []},
+        images={"x": "/photos/x.jpg", "y": "/photos/y.jpg"},
+        metrics=["bleu", "distinct"],
+        intervals=False,
+    )
+
+
+def check_fiftyone(made, table):
+    first, second = list(made)
+    assert (first["filepath"], second["filepath"]) == ("/photos/x.jpg", "/photos/y.jpg")
+    assert (first["caption"], list(first["references"])) == ("a dog", ["a dog runs", "one dog"])
+    assert [first["caption_id"], second["caption_id"]] == ["x", "y"]
+    assert first["bleu_1"] == table["bleu_1"][0]
+    missing = [n for n, v in table.values.items() if np.isnan(v[1])]
+    assert missing
+    assert all(second[name] is None for name in missing)
+
+
+def test_a_dataset_of_fiftyone(monkeypatch):
+    """By the documented interface: FiftyOne itself needs a database server."""
+    host = types.ModuleType("fiftyone")
+    host.Sample, host.Dataset = _Sample, _Dataset
+    host.__spec__ = importlib.util.spec_from_loader("fiftyone", None)
+    monkeypatch.setitem(sys.modules, "fiftyone", host)
+    table = scored_with_photographs()
+    made = fiftyone.dataset(table, "captions", persistent=True)
+    assert (made.name, made.persistent) == ("captions", True)
+    check_fiftyone(made, table)
+    bare = captious.score(["a dog"], [["a dog"]], metrics="bleu", intervals=False)
+    with pytest.raises(InputError, match="name no photograph"):
+        fiftyone.dataset(bare)
+
+
+def test_a_dataset_in_fiftyone_itself():
+    host = pytest.importorskip("fiftyone", reason="the host fiftyone is not installed")
+    table = scored_with_photographs()
+    made = fiftyone.dataset(table)
+    try:
+        check_fiftyone(made, table)
+    finally:
+        host.delete_dataset(made.name)
+
+
+def test_without_fiftyone_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fiftyone", None)
+    monkeypatch.setattr(fiftyone, "find_spec", lambda name: None)
+    with pytest.raises(CaptiousError, match="pip install fiftyone"):
+        fiftyone.dataset(scored_with_photographs())
+
+
+def test_a_table_of_wandb(tmp_path, monkeypatch):
+    """What the page about plugging in says to log."""
+    wandb = pytest.importorskip("wandb", reason="the host wandb is not installed")
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    table = scored_with_photographs()
+    made = wandb.Table(dataframe=table.to_pandas())
+    assert {"id", "caption", "bleu_1"} <= set(made.columns)
+    assert len(made.data) == 2
+    assert made.data[0][made.columns.index("bleu_1")] == table["bleu_1"][0]
+    assert all(type(float(value)) is float for value in table.corpus.values())
+
+
+def test_the_frame_for_wandb_has_every_column_once():
+    table = scored_with_photographs()
+    frame = table.to_pandas()
+    assert list(frame.columns) == list(dict.fromkeys(frame.columns))
+    assert {"id", "caption", *table.values} <= set(frame.columns)
+    np.testing.assert_array_equal(frame["bleu_1"], table["bleu_1"])

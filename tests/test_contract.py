@@ -297,3 +297,20 @@ def test_the_longest_captions_cost_seconds(case, text):
     found = metric.stats(long, metric.prepare(long))
     assert time.process_time() - begun < 10
     assert np.isfinite(found.rows[-1]).any() or found.reasons[len(long) - 1]
+
+
+def test_text_that_a_network_does_not_read_is_counted(case):
+    """Two captions that differ in their last words only: other scores, or a remark."""
+    metric, samples, _ = case
+    if not is_neural(metric):
+        pytest.skip("only networks cut texts to a length")
+    begin = "a man rides a horse on the beach and " * 80
+    ends = ("two dogs play in the deep snow", "a red bus drives down the street")
+    long = CaptionSet.of(
+        replace(samples[0], id=end, caption=begin + end, references=samples[0].references)
+        for end in ends
+    )
+    found = metric.stats(long, metric.prepare(long))
+    read = not np.array_equal(found.rows[0], found.rows[1], equal_nan=True)
+    said = [count for text, count in found.notes.items() if "cut to" in text or "longer" in text]
+    assert read or said == [2], found.notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 
 import captious
 from captious.cli import main
-from captious.curate.auditing import audit
+from captious.curate.auditing import Audited, audit
 from captious.curate.expression import clauses, parse
-from captious.curate.filtering import best, filter_rows, select_rows
+from captious.curate.filtering import Scores, best, filter_rows, select_rows
 from captious.curate.reranking import rerank
+from captious.curate.two_stage import TwoStage, choose_band
 from captious.errors import InputError, UsageError
+from captious.report import audit_page
 from captious.types import CaptionSet
 
 NAN = float("nan")
@@ -116,6 +119,78 @@ def test_filter_keeps_rows_as_they_are(kind, tmp_path):
         filter_rows(place, out, "fitt > 0.3")
 
 
+def noisy(path: Path, rows: int, noise: float, sign: int = 1) -> np.ndarray:
+    """A file of two columns: the dear one, and a cheap one that nearly says the same."""
+    rng = np.random.default_rng(5)
+    dear = rng.random(rows)
+    cheap = sign * dear + noise * rng.standard_normal(rows)
+    cheap[7] = np.nan
+    pq.write_table(pa.table({"id": np.arange(rows), "cheap": cheap, "dear": dear}), path)
+    return dear
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_two_stages_ask_the_costly_score_in_the_band_only(sign, tmp_path, monkeypatch):
+    dear = noisy(tmp_path / "in.parquet", 30_000, 0.03, sign)
+    asked = []
+    columns = Scores.columns
+
+    def counted(self, table, names, path):
+        if "dear" in names:
+            asked.append(table.num_rows)
+        return columns(self, table, names, path)
+
+    monkeypatch.setattr(Scores, "columns", counted)
+    plan = TwoStage("cheap", agree=0.99, trial=3_000)
+    kept = filter_rows(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", "dear > 0.6", two_stage=plan
+    )
+    chosen = np.zeros(len(dear), bool)
+    chosen[ids(tmp_path / "out.parquet")] = True
+    assert (chosen == (dear > 0.6)).mean() > 0.985
+    assert (chosen[:3_000] == (dear > 0.6)[:3_000]).all()
+    assert kept.kept == chosen.sum()
+    assert kept.sure + sum(asked) == 30_000
+    assert sum(asked) < 3_000 + 0.12 * 27_000
+    assert sum(kept.lost.values()) == 30_000 - kept.kept
+    assert kept.band.agreement >= 0.99
+
+
+def test_a_useless_first_score_leaves_all_to_the_condition(tmp_path):
+    rng = np.random.default_rng(2)
+    table = pa.table({"id": np.arange(4000), "cheap": rng.random(4000), "dear": rng.random(4000)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    plan = TwoStage("cheap", agree=1.0, trial=2_000)
+    kept = filter_rows(tmp_path / "in.parquet", tmp_path / "o.parquet", "dear > 0.5",
+                       two_stage=plan)  # fmt: skip
+    dear = table["dear"].to_numpy()
+    assert kept.sure < 40
+    assert abs(kept.kept - (dear > 0.5).sum()) <= kept.sure
+    with pytest.raises(UsageError, match="share"):
+        TwoStage("cheap", agree=99)
+
+
+def test_a_short_file_is_decided_by_the_condition(tmp_path, capsys):
+    noisy(tmp_path / "in.parquet", 300, 0.03)
+    assert main(["filter", str(tmp_path / "in.parquet"), "-o", str(tmp_path / "o.parquet"),
+                 "--keep", "dear > 0.6", "--first", "cheap"]) == 0  # fmt: skip
+    assert "the condition decided all" in capsys.readouterr().err
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 1, width=16), st.booleans()), min_size=1, max_size=60),
+    st.floats(0.5, 1),
+)
+def test_a_band_keeps_its_promise(rows, agree):
+    cheap = np.array([value for value, _ in rows])
+    fulfilled = np.array([fine for _, fine in rows])
+    band = choose_band(cheap, fulfilled, agree)
+    sure = band.sure(cheap)
+    right = (sure == 0) | ((sure > 0) == fulfilled)
+    assert right.mean() == pytest.approx(band.agreement)
+    assert (~right).sum() <= (1 - agree) * len(rows) + 1e-6
+
+
 def test_select_is_exact(tmp_path):
     place = stored("parquet", tmp_path)
     kept = select_rows(place, tmp_path / "out.parquet", 0.4, "fit", uids=tmp_path / "uids.npy")
@@ -174,6 +249,38 @@ def test_audit_finds_a_swapped_caption():
     assert min(found.fit[0], found.fit[1]) == found.fit[found.order[0]]
     assert np.isin(found.nearer, np.arange(4) / 3).all()
     assert not found.copies.any()
+
+
+def test_the_page_of_an_audit(tmp_path):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    demo = Path(captious.__file__).parent / "demo"
+    photos = sorted((demo / "photos").iterdir())[:3]
+    captions = ["a <script>alert(1)</script> dog", "the same words", "the same words", ""]
+    samples = CaptionSet.build(
+        captions, images=[*map(str, photos), str(tmp_path / "gone.jpg")], ids=["x", "y", "z", "w"]
+    )
+    found = Audited(
+        samples,
+        np.array([0.5, 0.1, 0.2, np.nan]),
+        np.array([0.0, 0.75, 0.25, 0.0]),
+        np.array([0, 1, 1, 0]),
+        np.array([3, 1, 2, 0]),
+    )
+    path = tmp_path / "audit.html"
+    audit_page.write(found, path, metric="fit", others=4, seed=7)
+    text = path.read_text()
+    assert "<script" not in text
+    assert "a &lt;script&gt;alert(1)&lt;/script&gt; dog" in text
+    assert text.count("data:image/") == 3 + 1 + 2  # misfits, generic, copies
+    misfits, generic, copies = text.split("<section>")[1:4]
+    shown = re.findall(r'class="score">(\w)', misfits)
+    assert shown == ["w", "y", "z", "x"]
+    assert re.findall(r'class="score">(\w)', generic) == ["y"]
+    assert re.findall(r'class="score">(\w)', copies) == ["y", "z"]
+    assert "could not be scored" in misfits
+    assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)  # it asks for nothing
+    with pytest.raises(UsageError, match="html"):
+        audit_page.check(tmp_path / "audit.pdf")
 
 
 def test_verbs(tmp_path, capsys):

@@ -155,7 +155,7 @@ def test_command(cat, tmp_path, capsys, cache):
     said = capsys.readouterr()
     assert code == 0
     assert said.out == ""
-    assert "1 photographs looked at" in said.err
+    assert "1 photographs processed" in said.err
     assert "skipped" in said.err
     assert "bad.jpg" in said.err
     assert "cat" in (ObjectStore.read(out).labels("chelsea.jpg") or ())

@@ -57,13 +57,34 @@ def test_the_quickstart_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))],
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("index", "quickstart", "report", "service")),
+        *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+    ],
     ids=lambda p: p.stem,
 )
-def test_tutorials_run_and_print_what_they_show(path):
+def test_pages_run_and_print_what_they_show(path):
     command = [sys.executable, ROOT / "docs" / "run.py", "--check", path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_runner_prepares_skips_and_serves(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- setup: echo 41 > number -->\n\n```sh\nexpr $(cat number) + 1\n```\n\n"
+        "```text\n42\n```\n\n<!-- not run: it would fail -->\n```sh\nfalse\n```\n\n"
+        "```console\n$ captious serve --api-only\n```\n\n```python\n"
+        "import json, urllib.request\n"
+        'with urllib.request.urlopen("http://127.0.0.1:8765/health") as answer:\n'
+        '    print(json.load(answer)["status"])\n```\n\n```text\nok\n```\n'
+    )
+    command = [sys.executable, ROOT / "docs" / "run.py", "--check", page]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page.write_text(page.read_text().replace("<!-- not run: it would fail -->\n", ""))
+    assert subprocess.run(command, capture_output=True).returncode == 1
 
 
 def test_the_runner_sees_wrong_output(tmp_path):
@@ -126,7 +147,7 @@ def test_the_metric_of_the_guide_works(tmp_path):
         "captious",
         "captious.api",
         "captious.spec",
-        "captious.types",
+        "captious.types.captions",
         "captious.progress",
         "captious.text.ptb",
     ],
@@ -208,3 +229,24 @@ def test_no_table_mixes_protocols(path):
 )
 def test_mixed_protocols_are_seen(text, bad):
     assert bool(mixed(text)) == bad
+
+
+def test_readme_compares_like_with_like():
+    """A tau-c of ours never stands beside a tau-b of a paper: the measure named is the column's."""
+    from captious.judgements import protocols
+    from captious.papers.paper_tables import TABLES
+
+    path = ROOT / "docs" / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate", path)
+    generate = importlib.util.module_from_spec(spec)
+    sys.modules["generate"] = generate
+    spec.loader.exec_module(generate)
+    for title, row, key, measure in generate._HEADLINES:
+        [table] = [t for t in TABLES if t.title.startswith(f"{title}:")]
+        [column] = [c for c in table.columns if c.key == key]
+        assert row in {r.label for r in table.rows}, (title, row)
+        protocol = protocols.get(column.protocol)
+        assert protocol.measure in measure.split(", "), (title, measure, protocol.measure)
+        assert protocol.set.partition("-")[0] in measure.lower().replace("-", ""), (title, measure)
+        if column.group:
+            assert column.group in measure.split(",")[0].split(), (title, measure)

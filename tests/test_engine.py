@@ -473,7 +473,7 @@ def test_a_metric_that_reads_pixels_is_one_file(tmp_path, cache):
     for _ in range(2):
         table = run(samples, [Brightness()], resamples=0, cache=kept)
         assert table["brightness"][:2].tolist() == [10.0, 200.0]
-        assert table.unscored[0].reason == "it names no image"
+        assert table.unscored[0].reason == "it has no image"
     assert len(calls) == 1
     Image.new("RGB", (8, 8), (30, 30, 30)).save(tmp_path / "10.png")
     assert run(samples, [Brightness()], resamples=0, cache=kept)["brightness"][0] == 30.0

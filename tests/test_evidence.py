@@ -211,7 +211,7 @@ def test_parquet_of_lists(tmp_path):
     [
         ("a.json", "{", "not valid JSON"),
         ("a.json", [1], "list of objects"),
-        ("a.json", [{"labels": ["dog"]}], "names no image"),
+        ("a.json", [{"labels": ["dog"]}], "has no image"),
         ("a.json", {"a.jpg": [{"box": [1, 2, 3, 4]}]}, "has no name"),
         ("a.json", {"a.jpg": 5}, "not a list"),
         ("a.json", {}, "no image"),

@@ -140,3 +140,42 @@ def test_names_inside_joined_pictures_do_not_collide():
     assert both.count('id="p1-c"') == both.count("url(#p1-c)") == 1
     assert 'width="36" height="9"' in both
     assert joined([one]) == one
+
+
+def test_a_region_is_outlined_where_it_is_hottest():
+    from captious.report.pictures.regions import hottest
+
+    values = np.zeros((24, 24))
+    values[2:6, 14:18] = 1.0
+    x1, y1, x2, y2 = hottest((0.5, 0.0, 1.0, 0.5), values)
+    assert x1 >= 0.5
+    assert y1 >= 0.0
+    assert x2 - x1 <= 0.3  # half of the box, where the box is .5 wide
+    assert x1 <= 14 / 24 <= 18 / 24 <= x2 + 1e-9
+    assert y1 <= 2 / 24 <= 6 / 24 <= y2 + 1e-9
+
+
+def test_a_hot_region_heats_its_own_middle_most():
+    from captious.evidence.extract import grid_boxes
+    from captious.report.pictures.regions import heat
+    from captious.types import RegionAttention
+
+    boxes = tuple(map(tuple, grid_boxes().tolist()))
+    weights = [0.0] * 36
+    weights[11] = 1.0  # the upper left of the 5 x 5 grid
+    flat = tuple([0.5] * 36)
+    part = RegionAttention("t", None, (10, 10), boxes, (), (), (), tuple(weights), flat)
+    references, caption = heat(part)
+    row, column = np.unravel_index(caption.argmax(), caption.shape)
+    assert row < 8
+    assert column < 8
+    assert references.std() < 1e-9
+
+
+def test_regions_to_point_at_do_not_lie_on_each_other():
+    from captious.metrics._looking.tiger_explain import _telling
+
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], float)
+    weights = np.array([1.0, 0.9, 0.3, 0.2])
+    assert _telling(weights, weights, boxes) == [0, 2, 3]
+    assert _telling(weights, weights, None) == [0, 1, 2, 3]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from captious.calling import MAX_CHARS
 from captious.errors import CaptiousError, InputError
 from captious.io.load import load
-from captious.io.references import MAX_CHARS
 
 CAPS = {"7": "a dog", "9": "a cat"}
 REFS = {"7": ["a dog runs", "one dog"], "9": ["a cat sits", "the cat"]}
@@ -204,7 +204,8 @@ def test_transposed_references_are_named():
         ("a.json", b"[]", "empty"),
         ("a.json", b"{}", "empty"),
         ("a.json", b"3", "expected"),
-        ("a.json", b'[{"x": 1}]', "no column holds captions"),
+        ("a.csv", b"1,a dog\n2,a cat\n", "Is the header line missing?"),
+        ("a.json", b'[{"x": 1}]', "no column with captions"),
         ("a.jsonl", b'{"caption": "a"}\n{"caption"\n3\n', "line 2"),
         ("a.json", '[{"caption": "é"}]'.encode("latin-1"), "not UTF-8"),
         ("a.json", '["a"]'.encode("utf-16"), "UTF-16"),
@@ -309,3 +310,12 @@ def test_slices_share_strings():
     assert part.references() == [REFS["9"], REFS["7"], REFS["9"]]
     assert [s.id for s in part] == ["9", "7", "9"]
     assert np.array_equal(part.reference_rows, [0, 0, 1, 1, 2, 2])
+
+
+@pytest.mark.parametrize("around", ["results", "predictions", "captions", "data"])
+def test_records_inside_of_a_dictionary_are_found(tmp_path, around):
+    records = [{"image_id": 1, "text": "a dog"}, {"image_id": 2, "text": "a cat"}]
+    (tmp_path / "a.json").write_text(json.dumps({around: records}))
+    samples = load(tmp_path / "a.json", {"1": ["dog"], "2": ["cat"]})
+    assert samples.captions() == ["a dog", "a cat"]
+    assert samples.ids.tolist() == ["1", "2"]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import captious
+import tiny_models
 from captious.demo import photographs
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.metrics.judge import Judge
 from captious.models import judge_answers
 from captious.models.judge_answers import Answer, smoothed
 from captious.types import CaptionSet
+from conftest import GOLDEN
 from judge_stub import Stub, completion
 
 TEXTS = ["a dog on a beach", "two cats", "a red bus"]
@@ -45,6 +50,15 @@ def test_smoothing_by_hand():
     assert smoothed(Answer("1.0", one))[0] == pytest.approx(0.7 + 0.9 * 0.2)
 
 
+def test_smoothing_is_that_of_the_released_program():
+    golden = json.loads((GOLDEN / "fleur" / "smoothing.json").read_text())
+    for case in golden["cases"]:
+        tokens = tuple((token, options) for token, options in case["tokens"])
+        value, smooth = smoothed(Answer(case["written"], tokens))
+        assert smooth
+        assert value == pytest.approx(case["fleur"], abs=1e-12), case["written"]
+
+
 def test_ratings_without_probabilities_stand_as_written():
     assert smoothed(Answer("0.8", (("0.8", {"0.8": 0.9}),))) == (0.8, False)
     assert smoothed(Answer("Rating: 0.7")) == (0.7, False)
@@ -52,14 +66,25 @@ def test_ratings_without_probabilities_stand_as_written():
     assert smoothed(Answer("10.5")) == (None, False)
 
 
-def test_fleur_raw_and_smoothed_fit_the_formula(shared):
-    """Released scores: of a rating below 1 at most 0.99, never far from the written rating."""
+def _largest(digit: int) -> float:
+    """The largest mean that digits can have where this one is the likeliest."""
+    above = sorted(set(range(10)) - {digit}, reverse=True)
+    return max(float(np.mean([digit, *above[:count]])) for count in range(10))
+
+
+def test_released_scores_of_fleur_fit_the_formula(shared):
+    """The digit that was written is the likeliest, which bounds the mean over all digits."""
     table = pq.read_table(shared / "data" / "fleur" / "flickr8k_expert.parquet")
     raw, smooth = (table[name].to_numpy() for name in ("raw", "smoothed"))
-    assert ((smooth >= 0) & (smooth <= 1.0005)).all()
-    assert smooth[raw < 1].max() <= 0.99
-    assert np.abs(raw - smooth).mean() < 0.1
-    assert np.corrcoef(raw, smooth)[0, 1] > 0.9
+    bound = [
+        _largest(int(text[2])) / 10 + (_largest(int(text[3])) / 100 if text[3] != "0" else 0)
+        for text in (f"{value:.2f}" for value in raw)
+    ]
+    assert len(raw) == 5664
+    assert raw.max() < 1  # the case 1.0 does not occur among the released scores
+    assert (smooth >= 0).all()
+    assert (smooth <= np.array(bound) + 1e-3).all()
+    np.testing.assert_array_equal(smooth.astype(np.float16), smooth)  # computed in half precision
 
 
 def test_answers_are_kept_and_replayed(samples, stub, tmp_path):
@@ -147,3 +172,86 @@ def test_a_question_of_ones_own(samples, stub, tmp_path):
     path.write_text("Is this right?")
     with pytest.raises(InputError, match="caption"):
         metric.stats(samples[:1], None)
+
+
+# -- a model on this machine ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def llava(tmp_path_factory):
+    pytest.importorskip("transformers")
+    return tiny_models.save_llava(tmp_path_factory.mktemp("llava") / "tiny")
+
+
+def test_a_local_model_rates_by_the_probabilities_of_its_digits(samples, llava, tmp_path):
+    """Expected: one pass of transformers itself over the question and the written 0 and point."""
+    import torch
+    from PIL import Image
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    path = tmp_path / "question.txt"
+    path.write_text("Rate {caption}:")
+    metric = Judge(str(llava), prompt=str(path), answers=str(tmp_path / "answers.jsonl"))
+    assert not metric.missing()
+    stats = metric.stats(samples, None)
+    assert stats.notes["questions asked"] == 3
+    assert stats.notes["completion tokens"] == 9
+
+    processor = AutoProcessor.from_pretrained(llava)
+    model = AutoModelForImageTextToText.from_pretrained(llava).eval()
+    for row, caption in enumerate(TEXTS):
+        picture = Image.open(samples.images[row]).convert("RGB")
+        picture.thumbnail((672, 672))
+        given = processor(text=[f"<image>Rate {caption}:0."], images=[picture], return_tensors="pt")
+        with torch.no_grad():
+            shares = torch.softmax(model(**given).logits[0, -1], dim=-1)
+        digits = [float(shares[processor.tokenizer.convert_tokens_to_ids(d)]) for d in "0123456789"]
+        expected = sum(0.1 * d * p for d, p in enumerate(digits))
+        # The judge sees a JPEG of the photograph: pixels differ a little.
+        assert stats.rows[row, 0] == pytest.approx(expected, abs=2e-3)
+    assert len(set(stats.rows[:, 0])) == 3  # photograph and caption make a difference
+
+
+def test_answers_of_a_local_model_are_stored_under_its_weights(samples, llava, tmp_path):
+    path = str(tmp_path / "answers.jsonl")
+    metric = Judge(str(llava), answers=path)
+    rows = metric.stats(samples, None).rows
+    signature = metric.signature("1", None)
+    [name] = [p.split(":")[1] for p in signature.split("|") if p.startswith("judge:")]
+    assert name.startswith("tiny@")
+    replay = Judge(name, answers=path, offline=True)
+    np.testing.assert_array_equal(replay.stats(samples, None).rows, rows)
+    # Other weights under the same folder name do not take these answers for theirs.
+    other = tmp_path / "tiny"
+    shutil.copytree(llava, other)
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(other / "model.safetensors")
+    save_file({k: v + torch.zeros_like(v) + 0.01 for k, v in tensors.items()},
+              other / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
+    assert Judge(str(other), answers=path).stats(samples, None).notes["questions asked"] == 3
+
+
+def test_a_local_model_chooses_between_two(samples, llava, tmp_path):
+    path = tmp_path / "question.txt"
+    path.write_text("{caption} or {other}?")
+    metric = Judge(str(llava), mode="pairwise", prompt=str(path))
+    stats = metric.stats(samples, None)
+    assert stats.notes["questions asked"] == 8  # four references, both orders
+    assert ((stats.rows > 0) & (stats.rows < 1)).all()
+    told = metric.explain(samples[0], None)
+    assert set(told.data["answers"]) <= {"A", "B"}
+
+
+def test_a_local_model_that_is_not_there(samples, tmp_path):
+    with pytest.raises(CaptiousError, match="not on this machine"):
+        captious.score(
+            TEXTS, images=samples.images.tolist(), metrics=["judge(model='nobody/llava-0b')"]
+        )
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UsageError, match="vision-language"):
+        Judge(str(tmp_path)).stats(samples[:1], None)
+    with pytest.raises(UsageError, match="dtype"):
+        Judge(str(tmp_path), dtype="float8")

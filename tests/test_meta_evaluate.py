@@ -345,7 +345,7 @@ def test_kept_statistics_know_the_code_and_the_files_they_depend_on(tmp_path, mo
     from captious.metrics.meteor import Meteor
 
     names = {p.name for p in cache._imported("captious.metrics.tiger")}
-    assert {"tiger.py", "scan.py", "base.py", "by_image.py", "types.py"} <= names
+    assert {"tiger.py", "scan.py", "base.py", "by_image.py", "captions.py"} <= names
     assert "meteor.py" not in names
     assert cache.version(Bleu()) != cache.version(Meteor())
     weights = tmp_path / "weights"
@@ -531,3 +531,25 @@ def test_labels_are_united_and_parts_chosen_on_the_command_line(shared, cache, c
     assert cli.main([*base, "--objects", "D=nowhere.json"]) == 2
     assert cli.main([*base, "--part", "coco"]) == 3
     assert "no part 'coco'" in capsys.readouterr().err
+
+
+def test_region_features_are_used_for_the_sets_that_they_are_of(tmp_path):
+    """A page about several sets has features of one of them: the others are scored all the same."""
+    from captious.evidence.regions import MemoryRegions, RegionSet
+
+    region = RegionSet(np.zeros((1, 4), np.float32), np.array([[0, 0, 1, 1]], np.float32), 1, 1)
+    store = MemoryRegions({"1.jpg": region}, "toy")
+    captions, references = ["a dog runs", "a cat"], [["a dog"], ["a cat"]]
+    others = CaptionSet.build(captions, references, images=["8.jpg", "9.jpg"])
+    mixed = CaptionSet.build(captions, references, images=["1.jpg", "9.jpg"])
+    one_set, several = (
+        Scorer(["rouge_l"], store=False, regions=store, several_sets=flag) for flag in (False, True)
+    )
+    with pytest.raises(InputError, match="no region features"):
+        one_set(others)
+    assert several(others)["rouge_l"].values[1] == 1.0
+    assert not several._held(others)
+    assert several._held(mixed)  # no photograph is there to look at instead
+    (tmp_path / "9.jpg").write_bytes(b"a photograph")
+    here = CaptionSet.build(captions, references, images=["1.jpg", str(tmp_path / "9.jpg")])
+    assert not several._held(here)  # all photographs are looked at in one way

@@ -123,7 +123,7 @@ def test_flickr_lists_every_kind_of_damage_at_once(tmp_path):
     with pytest.raises(InputError) as err:
         sets.load("flickr8k-expert", tmp_path)
     text = str(err.value)
-    for part in ("stand twice", "9.jpg#0", "7.jpg", "outside 1..4", "not numbers", "5 columns"):
+    for part in ("appear twice", "9.jpg#0", "7.jpg", "outside 1..4", "not numbers", "5 columns"):
         assert part in text
     assert "line 6" in text
 
@@ -434,7 +434,7 @@ def test_own_pairs_and_rankings(tmp_path):
 def test_own_judgements_that_stand_twice(tmp_path):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,1,0\nb,a,i,0,1\n")
-    assert "pairs that stand twice: 1 (record 2 and record 1)" in user_files.load(pairs).remarks
+    assert "pairs that appear twice: 1 (record 2 and record 1)" in user_files.load(pairs).remarks
     pairs.write_text("caption_a,caption_b,image,votes_a,votes_b\na,b,i,-1,0\n")
     with pytest.raises(InputError, match="votes below 0"):
         user_files.load(pairs)

@@ -147,6 +147,12 @@ def test_bootstrap_interval_covers_the_truth_about_as_often_as_it_says():
     assert 0.90 <= hits / 400 <= 0.98  # a percentile interval of 60 images covers a little less
 
 
+def test_an_interval_without_a_single_known_draw_is_unknown():
+    """As of constant scores: `captious meta` ended in a ValueError."""
+    low, high = bootstrap.single_interval(np.full(100, np.nan))
+    assert np.isnan([low, high]).all()
+
+
 def test_measures_have_no_value_without_variation():
     for measure in agreement.MEASURES.values():
         assert np.isnan(measure([1, 1, 1], [1, 2, 3]))

@@ -15,7 +15,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def test_there_are_snippets():
-    assert len(SNIPPETS) == 11
+    assert len(SNIPPETS) == 12
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))

@@ -14,6 +14,7 @@ from captious.errors import InputError
 from captious.evidence import extract
 from captious.evidence.region_formats import convert_pickle, open_regions
 from captious.evidence.regions import (
+    KeyTable,
     MemoryRegions,
     RegionFolder,
     RegionSet,
@@ -402,3 +403,14 @@ def test_torch_and_onnx_backbones_agree(cache):
     through_onnx = backbone.maps(pixels)
     backbone._run = extract._torch_runner(backbone.name, backbone._path())
     np.testing.assert_allclose(through_onnx, backbone.maps(pixels), atol=1e-3)
+
+
+def test_coco_photographs_are_found_by_both_official_names():
+    table = KeyTable(["000000000042.jpg", "COCO_train2014_000000000009.jpg", "COCO_val2014_7.jpg"])
+    assert table["COCO_val2014_000000000042.jpg"] == 0
+    assert table["photos/COCO_val2014_000000000042.jpg"] == 0
+    assert table["000000000009"] == 1
+    assert "7" not in table  # no official name: twelve digits
+    both = KeyTable(["COCO_train2014_000000000042.jpg", "COCO_val2014_000000000042.jpg"])
+    assert both["COCO_val2014_000000000042.jpg"] == 1
+    assert "000000000042.jpg" not in both  # fits two

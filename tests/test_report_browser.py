@@ -80,6 +80,7 @@ def visit(browser, report):
         context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}} | options)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(120_000)  # a busy machine is slow, not broken
         page.on("console", lambda m: m.type in ("error", "warning") and trouble.append(m.text))
         page.on("pageerror", lambda e: trouble.append(str(e)))
         page.on(

@@ -85,6 +85,27 @@ def test_the_client_gives_what_a_scorer_gives(url):
     assert alone["cider_d"][0] == ours["cider_d"][0]
 
 
+def test_corpus_values_over_several_requests(url, monkeypatch):
+    captions, references = CAPTIONS * 3, [*REFERENCES * 3]
+    references[1] = []
+    ours = captious.scorer(CLASSIC)(captions, references)
+    monkeypatch.setattr("captious.serve.client.PART", 4)
+    theirs = captious.Client(url, CLASSIC)(captions, references)
+    assert len(theirs) == len(captions) > 4
+    assert list(theirs.corpus) == list(ours.corpus)
+    for column, value in ours.corpus.items():
+        assert theirs.corpus[column] == pytest.approx(value, abs=1e-12)
+        np.testing.assert_array_equal(theirs[column], ours[column])
+    assert {u.id for u in theirs.unscored} == {"1"}
+    assert theirs.unscored == ours.unscored
+    with pytest.raises(UsageError, match="count each request's references for itself"):
+        captious.Client(url, CLASSIC, df="corpus")(captions, references)
+    body = json.dumps({"metrics": ["bleu"], "sums": [{"totals": [1.0, 2.0], "count": 3}]})
+    answer, content = ask(url, "POST", "/corpus", body.encode())
+    assert answer.status == 422
+    assert b"not the sums of bleu" in content
+
+
 def test_a_photograph_travels(url):
     photo = demo.folder() / "photos" / "astronaut.jpg"
     if not photo.exists():

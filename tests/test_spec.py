@@ -92,4 +92,4 @@ def test_text_form_leaves_defaults_out():
 def test_old_names_of_parameters_are_understood(old, new, caplog):
     with caplog.at_level("INFO", logger="captious"):
         assert registry.text_form(registry.create(old)) == new
-    assert "is called" in caplog.text
+    assert "is now called" in caplog.text

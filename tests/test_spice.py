@@ -276,7 +276,7 @@ def test_spider_is_the_mean_of_its_parts():
 def test_missing_things_name_their_remedy(monkeypatch):
     with pytest.raises(MissingAsset, match="en_core_web_md"):
         scene_parser.SceneParser("no_such_parser")
-    with pytest.raises(MissingAsset, match="nothing at"):
+    with pytest.raises(MissingAsset, match="nothing found at"):
         score(["a dog"], [["a dog"]], tables="no/such/folder")
     monkeypatch.setattr(scene_parser, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="spice"):

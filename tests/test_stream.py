@@ -26,6 +26,7 @@ from captious.engine.job import ScoringJob
 from captious.engine.shards import score_shards
 from captious.engine.stream import Histogram, stream
 from captious.errors import CaptiousError, InputError, UsageError
+from captious.io import files
 from captious.io.batches import Reader, shards
 from captious.io.sinks import sink_for
 from captious.statistics import poisson
@@ -273,6 +274,18 @@ def test_from_the_shell(data, tmp_path, capsys):
     assert main(["score", str(place), "-o", str(out), "--workers", "3", "-q"]) == 2
     assert "--engine processes" in capsys.readouterr().err
     assert main(["score", str(tmp_path / "no*.parquet"), "--stream", "-q"]) == 3
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    stale = tmp_path / f".p0.parquet.{gone.pid}.part"
+    living = tmp_path / f".p0.parquet.{os.getppid()}.part"
+    other = tmp_path / f".p01.parquet.{gone.pid}.part"
+    for place in (stale, living, other):
+        place.write_text("half")
+    files.sweep(tmp_path / "p0.parquet")
+    assert sorted(tmp_path.iterdir()) == sorted([living, other])
 
 
 @pytest.mark.full

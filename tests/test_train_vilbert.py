@@ -539,7 +539,7 @@ def test_learning_to_look_moves_what_fits(tmp_path):
 def test_learning_to_look_resumes_exactly(tmp_path):
     fresh = lookers(tmp_path, 4, steps=8, validate=4)
     whole = fresh("whole")
-    assert set(whole.losses(whole.batches())) == {"looking", "seeing", "matching"}
+    assert set(whole.losses(whole.batches())) == {"looking", "seeing", "matching", "grading"}
     whole = fresh("whole")
     whole.run(judge)
     fresh("parts").run(judge, stop_after=4)

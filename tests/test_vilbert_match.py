@@ -92,4 +92,4 @@ def test_a_caption_without_image_has_a_reason(metric):
     found = metric.stats(rows_of(["w5", "w6"], ["a.jpg", None]), None)
     assert np.isfinite(found.rows[0, 0])
     assert np.isnan(found.rows[1, 0])
-    assert found.reasons[1] == "the sample names no image"
+    assert found.reasons[1] == "the sample has no image"

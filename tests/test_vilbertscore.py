@@ -353,7 +353,7 @@ def test_explanation_with_and_without_the_image(metric):
     assert any(f"({share:.2f} whole)" in draw(told) for share in data["whole"])  # five words of 7
     assert draw(told).startswith("<svg")
     assert draw(told).count("<svg") == draw(told).count("</svg>") == 4
-    with pytest.raises(InputError, match="names no image"):
+    with pytest.raises(InputError, match="has no image"):
         metric.explain(replace(one, image=None), None)
     assert draw(metric.explain(replace(one, caption=""), None)) is None
 

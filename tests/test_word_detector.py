@@ -110,7 +110,7 @@ def test_damaged_weights_are_reported(made, tmp_path):
     facts["words"] = facts["words"][:-1]
     (tmp_path / "config.json").write_text(json.dumps(facts))
     (tmp_path / "model.safetensors").write_bytes((folder / "model/model.safetensors").read_bytes())
-    with pytest.raises(InputError, match="belong together"):
+    with pytest.raises(InputError, match="do not match"):
         word_detector.load(str(tmp_path))
 
 

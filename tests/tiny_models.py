@@ -160,3 +160,75 @@ def save_siglip(folder: Path) -> Path:
                  "image_mean": [0.5] * 3, "image_std": [0.5] * 3}  # fmt: skip
     (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     return folder
+
+
+# What the tiny LLaVA writes after a character: a rating 0.d, or a letter.
+_NEXT = {":": "0", "?": "AB", "0": ".", ".": "2578", **dict.fromkeys("AB2578", "$")}
+
+
+def save_llava(folder: Path) -> Path:
+    """Write a LLaVA of made-up weights: it answers 0.d, or A or B to a question mark, and ends.
+
+    One token per character. Its layers are random and see the photograph; on top of them the
+    readout prefers, after a character, what `_NEXT` names. Which digit it writes depends on the
+    random layers, so photograph and question decide the probabilities.
+    """
+    import string
+
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import (
+        CLIPImageProcessorPil,
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
+
+    folder.mkdir(parents=True, exist_ok=True)
+    marks = ["<unk>", "<s>", "$", "<image>"]  # "$" ends the answer
+    letters = [c for c in string.printable if c not in "$"]
+    words = {c: number for number, c in enumerate(marks + letters)}
+    table = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    table.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    table.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=table, unk_token="<unk>", bos_token="<s>", eos_token="$", pad_token="$",
+        extra_special_tokens={"image_token": "<image>"},
+    )  # fmt: skip
+    template = (
+        "{% for m in messages %}{% for part in m['content'] %}{% if part['type'] == 'image' %}"
+        "<image>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}"
+    )
+    LlavaProcessor(
+        CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}),
+        tokenizer, patch_size=16, vision_feature_select_strategy="default",
+        chat_template=template, num_additional_image_tokens=1,
+    ).save_pretrained(folder)  # fmt: skip
+    wide = len(words)
+    small = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(hidden_size=16, image_size=32, patch_size=16, **small),
+        text_config=LlamaConfig(
+            vocab_size=wide, hidden_size=2 * wide, num_key_value_heads=2, head_dim=16,
+            bos_token_id=1, eos_token_id=2, pad_token_id=2, tie_word_embeddings=False, **small,
+        ),
+        image_token_index=words["<image>"], vision_feature_layer=-1,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = LlavaForConditionalGeneration(config)
+        for parameter in model.model.parameters():
+            parameter.data += 0.05 * torch.randn_like(parameter)
+    with torch.no_grad():
+        model.model.language_model.embed_tokens.weight[:, :wide] = 20 * torch.eye(wide)
+        readout = 0.02 * torch.randn(wide, 2 * wide, generator=torch.Generator().manual_seed(6))
+        for before, after in _NEXT.items():
+            for number, character in enumerate(after):
+                readout[words[character], words[before]] += 1 - 0.02 * number
+        model.lm_head.weight.copy_(readout)
+    model.generation_config.eos_token_id = 2
+    model.save_pretrained(folder)
+    return folder

@@ -119,14 +119,14 @@ def explain(
         regions: a store of region features, or its path.
         corpus: the set whose statistics (document frequencies) apply; the sample alone if None.
     """
-    given = objects
+    labels = objects
     if isinstance(objects, Sequence) and not isinstance(objects, str):
-        given = objects if paths_in(objects) else [list(objects)]
+        labels = objects if paths_in(objects) else [list(objects)]
     job = ScoringJob(
         [caption],
         [list(references)],
         None if image is None else [image],
-        given,
+        labels,
         regions,
         metrics=(metric,),
     )

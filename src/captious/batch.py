@@ -74,7 +74,7 @@ class Scorer:
         missing = [str(err) for step in self.steps for err in step.metric.missing()]
         if missing:
             raise CaptiousError(
-                "the scorer cannot be made, because something is missing:\n"
+                "the scorer cannot be built, because something is missing:\n"
                 + "\n".join(f"  - {text}" for text in dict.fromkeys(missing))
             )
 
@@ -142,8 +142,8 @@ class Scorer:
                 return {n: np.array([np.nan]) for n in self.names}, [f"{type(err).__name__}: {err}"]
         middle = len(batch) // 2
         halves = [batch.part(0, middle), batch.part(middle, len(batch))]
-        (left, some), (right, others) = (self._scored(half) for half in halves)
-        return {n: np.concatenate([left[n], right[n]]) for n in self.names}, some + others
+        (left, scores), (right, others) = (self._scored(half) for half in halves)
+        return {n: np.concatenate([left[n], right[n]]) for n in self.names}, scores + others
 
     def _at_once(self, batch: Batch) -> tuple[dict[str, Floats], list[str | None]]:
         values = {name: np.full(len(batch), np.nan) for name in self.names}

@@ -67,7 +67,7 @@ def reading(path: object, what: str, remedy: str = "") -> Iterator[None]:
 def cause(error: BaseException) -> str:
     """Return an error's message in one line of at most 200 characters."""
     if isinstance(error, MemoryError):
-        return "it asks for more memory than there is"
+        return "it needs more memory than there is"
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, KeyError):

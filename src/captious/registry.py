@@ -23,13 +23,13 @@ log = logging.getLogger("captious")
 
 @lru_cache(maxsize=1)
 def _entries() -> dict[str, EntryPoint]:
-    found = {e.name: e for e in entry_points(group=GROUP)}
-    if not found:
+    entries = {e.name: e for e in entry_points(group=GROUP)}
+    if not entries:
         raise UsageError(
             "no metric is registered: captious runs from a folder that is not installed. "
             "Run `pip install -e .` there."
         )
-    return found
+    return entries
 
 
 def names() -> list[str]:
@@ -52,15 +52,15 @@ def load(name: str) -> type[Metric]:
             "`captious metrics` lists them all."
         )
     try:
-        found = entries[name].load()
+        loaded = entries[name].load()
     except Exception as err:  # a plug-in is foreign code: whatever it raises, say whose it is
         raise UsageError(
             f"the metric {name!r} ({entries[name].value}) cannot be loaded: "
             f"{type(err).__name__}: {err}"
         ) from err
-    if not (isinstance(found, type) and issubclass(found, Metric)):
+    if not (isinstance(loaded, type) and issubclass(loaded, Metric)):
         raise UsageError(f"the plug-in {entries[name].value!r} is not a captious Metric")
-    return found
+    return loaded
 
 
 @lru_cache(maxsize=1)
@@ -216,7 +216,7 @@ def _checked(cls: type[Metric], spec: MetricSpec) -> dict[str, typing.Any]:
     for written, value in spec.parameters:
         key = cls.renamed.get(written, written)
         if key != written:
-            log.info("%s: the parameter %s is called %s now", cls.name, written, key)
+            log.info("%s: the parameter %s is now called %s", cls.name, written, key)
         if key not in allowed:
             has = ", ".join(allowed) or "none"
             raise UsageError(

@@ -169,28 +169,28 @@ ASSETS: tuple[Asset, ...] = (
         builtin="weights/scan-coco",
     ),
     Asset(
-        name="vilbert-flickr8k",
-        purpose="compact ViLBERT trained by us on Flickr8k: the default model of ViLBERTScore",
+        name="vilbert-coco",
+        purpose="compact ViLBERT trained by us on COCO and Flickr8k: default of ViLBERTScore",
         licence="Apache-2.0 (weights); see its model card for the data",
         remedy="reinstall captious (it is part of the package)",
-        builtin="weights/vilbert-flickr8k",
+        builtin="weights/vilbert-coco",
     ),
     Asset(
         name="vilbert-pretrained",
-        purpose="ViLBERT pre-trained on Conceptual Captions (ViLBERTScore); wants ResNeXt-152 "
+        purpose="ViLBERT pre-trained on Conceptual Captions (ViLBERTScore); needs ResNeXt-152 "
         "region features",
         licence="MIT (code of vilbert-multi-task); none stated for the weights",
         remedy="a copy of pretrained_model.bin of vilbert-multi-task (its published link is dead, "
-        "nothing can fetch it): put it into the cache as assets/vilbert-pretrained, or "
+        "captious cannot fetch it): put it into the cache as assets/vilbert-pretrained, or "
         "model=PATH to it",
         source="https://github.com/facebookresearch/vilbert-multi-task",
     ),
     Asset(
         name="vilbert-multitask",
-        purpose="ViLBERT trained on 12 tasks (ViLBERTScore*); wants ResNeXt-152 region features",
+        purpose="ViLBERT trained on 12 tasks (ViLBERTScore*); needs ResNeXt-152 region features",
         licence="MIT (code of vilbert-multi-task); none stated for the weights",
         remedy="a copy of multi_task_model.bin of vilbert-multi-task (its published link is dead, "
-        "nothing can fetch it): put it into the cache as assets/vilbert-multitask, or "
+        "captious cannot fetch it): put it into the cache as assets/vilbert-multitask, or "
         "model=PATH to it",
         source="https://github.com/facebookresearch/vilbert-multi-task",
     ),

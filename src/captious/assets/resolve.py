@@ -63,7 +63,7 @@ def resolve(name: str, path: str | Path | None = None, wanted_by: str = "") -> P
     if path is not None:
         chosen = Path(path)
         if not chosen.exists():
-            raise errors.MissingAsset(f"{name}: there is nothing at {chosen}")
+            raise errors.MissingAsset(f"{name}: nothing found at {chosen}")
         return chosen
     for candidate in _places(asset):
         if candidate is not None and candidate.exists():

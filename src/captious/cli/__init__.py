@@ -65,8 +65,8 @@ def parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Judge image captions: the classic metrics without Java, metrics that look "
         "at the\nimage, confidence intervals and paired tests.\n\n" + listing,
-        epilog="`captious VERB --help` tells more.\nExit codes: 0 done, 1 the answer is no, "
-        "2 wrong name or option, 3 bad input,\n4 something is not installed.",
+        epilog="`captious VERB --help` lists the options of a verb.\nExit codes: 0 done, 1 the "
+        "answer is no, 2 wrong name or option, 3 bad input,\n4 something is not installed.",
     )
     top.add_argument("--version", action="version", version=f"captious {__version__}")
     loaded = verbs() if only is None else only

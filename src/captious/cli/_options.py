@@ -6,7 +6,7 @@ import argparse
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from captious.engine.executors import Executor
 from captious.engine.job import ScoringJob
 from captious.errors import UsageError
 from captious.io import files
+from captious.io.grids import Part
 from captious.names import COCO, MEANING
 from captious.reading import is_address
 from captious.statistics.bootstrap import SEED
@@ -64,9 +65,20 @@ def output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def write(args: argparse.Namespace, text: str) -> None:
-    """Print a result, and write it to ``--output`` if one is named."""
-    sys.stdout.write(text)
+def write(args: argparse.Namespace, text: str, parts: Sequence[Part] = ()) -> None:
+    """Print a result, and write it to ``--output`` if one is named.
+
+    Args:
+        args: the options.
+        text: the result as plain text.
+        parts: its tables, which are drawn where stdout is a terminal.
+    """
+    if parts and sys.stdout.isatty():
+        from captious.cli import _terminal
+
+        _terminal.draw(parts)
+    else:
+        sys.stdout.write(text)
     if args.output is not None:
         with files.replacing(args.output) as file:
             file.write(text)
@@ -102,7 +114,7 @@ def data(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="FILE",
         help="object labels of the images (VOC, COCO, Open Images, JSON, CSV, parquet); "
-        "labels of several files are put together",
+        "labels of several files are merged",
     )
     parser.add_argument(
         "--regions", type=Path, metavar="STORE", help="region features of the images"
@@ -141,7 +153,7 @@ def running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--download", action="store_true", help="allow fetching missing weights and tables"
     )
-    group.add_argument("--quiet", "-q", action="store_true", help="no progress, no remarks")
+    group.add_argument("--quiet", "-q", action="store_true", help="no progress bars, no notes")
 
 
 def workers(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +163,7 @@ def workers(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("local", "processes", "ray"),
         default="local",
-        help="who does the work: this process, several, or a Ray cluster (default: local)",
+        help="where to run: in this process, in several, or on a Ray cluster (default: local)",
     )
     group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
 
@@ -206,7 +218,7 @@ def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> Scorin
             f"no caption file is named.{swallowed} Write the captions first: "
             "captious score CAPTIONS --refs REFERENCES"
         )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "captions": list(args.captions),
         "references": args.refs,
         "images": args.images,
@@ -217,7 +229,7 @@ def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> Scorin
         "seed": seed(args),
         "skip_unmatched": getattr(args, "skip_unmatched", False),
     }
-    return ScoringJob(**given | changes)
+    return ScoringJob(**fields | changes)
 
 
 def read(args: argparse.Namespace) -> CaptionSet:

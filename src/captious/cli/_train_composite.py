@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "half can test the model, or all, as in the paper (classify only; default: "
                         "half)")  # fmt: skip
     parser.add_argument("--exclude", nargs="+", default=[], metavar="SET",
-                        help="leave out images one of whose captions stands in these judgement "
+                        help="leave out images with a caption that is also in these judgement "
                         "sets or caption files, as the paper does with its validation and test "
                         "sets")  # fmt: skip
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where judgement sets lie")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the judgement sets")
     parser.add_argument("--regions", type=Path, metavar="STORE",
                         help="region features, for inputs that look at the image")  # fmt: skip
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=6650)
     parser.add_argument("--l2", type=float, default=1e-4)
     parser.add_argument("--accuracy", type=float, default=0.6,
-                        help="on unseen images before an epoch may win")  # fmt: skip
+                        help="accuracy on unseen images that an epoch must reach")  # fmt: skip
     draw = parser.add_argument_group("examples of the classifier, per image")
     draw.add_argument("--positives", type=int, default=3, help="human captions")
     draw.add_argument("--negatives", type=int, default=3, help="machine captions")
@@ -145,7 +145,9 @@ def _examples(
         raise UsageError("a classifier learns from --human, --machine and --refs files")
     human, refs = _by_image(args.human), _by_image(args.refs)
     known = _known_texts(args)
-    overlap = {i for some in (human, refs) for i, texts in some.items() if known & _forms(texts)}
+    overlap = {
+        i for captions in (human, refs) for i, texts in captions.items() if known & _forms(texts)
+    }
     if overlap:
         human = {i: texts for i, texts in human.items() if i not in overlap}
         _options.remark(f"{len(overlap):,} images share a caption with --exclude: left out")
@@ -210,28 +212,28 @@ def _judgements(
     from captious.meta.evaluate import mean_rating
     from captious.training.composite import Data, Judged
 
-    found: JudgementSet
+    collection: JudgementSet
     if args.judgements in sets.names():
-        found = sets.load_ratings(args.judgements, sets.data_root(args.data))
+        collection = sets.load_ratings(args.judgements, sets.data_root(args.data))
     else:
-        found = user_files.load(Path(args.judgements))
-    if not isinstance(found.judged, Ratings):
+        collection = user_files.load(Path(args.judgements))
+    if not isinstance(collection.judged, Ratings):
         raise UsageError(f"{args.judgements} holds choices between captions; this needs ratings")
-    found = found.without_own()
-    judged = found.judged
+    collection = collection.without_own()
+    judged = collection.judged
     if not isinstance(judged, Ratings):
         raise UsageError(f"{args.judgements}: this needs ratings")
     rows, ratings = mean_rating(judged)
-    table = features.table(found.samples, inputs)
+    table = features.table(collection.samples, inputs)
     known = np.isfinite(table.values[rows]).all(axis=1)
     if not known.any():
         table.require(inputs, args.judgements)
     if not known.all():
         _options.remark(f"{int((~known).sum()):,} judged captions lack an input and are left out")
     rows, ratings = rows[known], ratings[known]
-    images = np.unique(found.units.astype(str))
+    images = np.unique(collection.units.astype(str))
     order = np.random.default_rng(options.seed).permutation(len(images))
-    first = np.isin(found.units[rows].astype(str), images[order[: len(images) // 2]])
+    first = np.isin(collection.units[rows].astype(str), images[order[: len(images) // 2]])
     if args.stop_on == "all":
         if options.objective != "classify":
             raise UsageError("--stop-on all leaves nothing to learn from: rate and rank learn from "
@@ -243,13 +245,14 @@ def _judgements(
     if options.objective == "classify":
         return stop, None
     target = (ratings[~first] - judged.low) / (judged.high - judged.low)
-    data = Data(table.values[rows[~first]], target, found.units[rows[~first]])
-    said = {"ratings": int((~first).sum()), "set": found.name}
+    data = Data(table.values[rows[~first]], target, collection.units[rows[~first]])
+    said = {"ratings": int((~first).sum()), "set": collection.name}
     return stop, (data, table.identities, said)
 
 
 def _by_image(path: Path) -> dict[str, list[str]]:
     """Read captions by image id from a file of any known shape."""
+    from captious.calling import key as image_key
     from captious.io import sources
 
     source = sources.read(path)
@@ -261,7 +264,7 @@ def _by_image(path: Path) -> dict[str, list[str]]:
         for column in (source.caption, source.references):
             entry = None if column is None else column[row]
             texts = [entry] if isinstance(entry, str) else list(entry or ())
-            out.setdefault(sources.key(key), []).extend(t for t in texts if isinstance(t, str))
+            out.setdefault(image_key(key), []).extend(t for t in texts if isinstance(t, str))
     empty = [k for k, v in out.items() if not v]
     if empty:
         raise InputError(f"{path}: {len(empty):,} images have no caption (first: {empty[0]!r})")

@@ -6,36 +6,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from captious.cli import _options
+from captious.cli import _options, _train_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the trainer."""
-    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
-                        help="region features of the train and dev photographs")  # fmt: skip
-    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
-                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
-    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
-    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    _train_options.add_data(parser)
+    _train_options.add_run(parser, steps=1500, batch=512, inner=512, validate=250)
     parser.add_argument("--encoder", default="minilm",
                         help="frozen text encoder, read by the text side and grading pairs"
                         )  # fmt: skip
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=512, help="photographs per batch")
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--graded", type=float, default=1.0, help="weight of the graded loss")
     parser.add_argument("--group", type=int, default=4,
                         help="similar photographs that are drawn together; 1 = none"
                         )  # fmt: skip
     parser.add_argument("--size", type=int, default=512, help="length of the vectors")
-    parser.add_argument("--inner", type=int, default=512, help="width inside")
-    parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
-    parser.add_argument("--bfloat16", action="store_true",
-                        help="large products in bfloat16: faster if the processor supports it"
-                        )  # fmt: skip
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
-                        help="models of other seeds to put beside this one")  # fmt: skip
+                        help="models of other seeds, to combine with this one")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

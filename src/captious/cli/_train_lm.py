@@ -68,8 +68,8 @@ def _texts(paths: list[Path]) -> list[str]:
 
     out: list[str] = []
     for path in paths:
-        found = sources.read(path)
-        for column in (found.caption, found.references):
+        content = sources.read(path)
+        for column in (content.caption, content.references):
             for entry in column or ():
                 out += (
                     [entry]

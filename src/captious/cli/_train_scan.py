@@ -6,20 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from captious.cli import _options
+from captious.cli import _options, _train_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the trainer."""
-    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
-                        help="region features of the train and dev photographs")  # fmt: skip
+    _train_options.add_data(parser)
     parser.add_argument("--flipped", type=Path, metavar="STORE",
                         help="features of the mirrored train photographs")  # fmt: skip
-    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
-                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
-    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
-    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--teacher", default="minilm",
                         help="text encoder whose similarity grades the pairs, or none")  # fmt: skip
     parser.add_argument("--word-vectors", default="glove-6b-50d", metavar="NAME",
@@ -37,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
-                        help="models of other seeds to put beside this one")  # fmt: skip
+                        help="models of other seeds, to combine with this one")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="FOLDER",
                         help="start from the weights and words of this earlier run")  # fmt: skip
     parser.add_argument("--select", choices=("graded", "rsum"), default="graded",

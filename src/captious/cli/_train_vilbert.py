@@ -8,19 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from captious import assets
-from captious.cli import _options
+from captious.cli import _options, _train_options
 from captious.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the trainer."""
-    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
-                        help="region features of the train and dev photographs")  # fmt: skip
-    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
-                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
-    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
-    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    _train_options.add_data(parser)
     parser.add_argument("--text", default="minilm",
                         help="encoder that the text stream starts from, or none")  # fmt: skip
     parser.add_argument("--teacher", default="minilm",
@@ -38,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         default=4, help="first text layers to keep frozen")  # fmt: skip
     parser.add_argument("--steps", type=int, help="default: 1600; with --look 1000")
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
+    parser.add_argument("--bfloat16", action="store_true", help=_train_options.BFLOAT16)
     parser.add_argument("--rate", type=float, help="learning rate (0.0005)")
     parser.add_argument("--validate", type=int, metavar="STEPS", help="default: 200 or 100")
 
@@ -62,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         "learning_rate": args.rate,
         "validate": args.validate,
         "frozen_layers": args.frozen_layers,
+        "bfloat16": args.bfloat16,
         "seed": args.seed or 1,
     }
     options = replace(recipe, **{k: v for k, v in asked.items() if v is not None})

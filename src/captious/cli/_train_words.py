@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from captious.cli import _options
+from captious.cli import _options, _train_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the trainer."""
-    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
-                        help="region features of the train and dev photographs")  # fmt: skip
-    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
-                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
-    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
-    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    _train_options.add_data(parser)
+    _train_options.add_run(parser, steps=2000, batch=128, inner=768, validate=500)
     parser.add_argument("--words", type=int, default=1000, metavar="N",
                         help="how many nouns, the most frequent ones")  # fmt: skip
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=128, help="photographs per batch")
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
-    parser.add_argument("--inner", type=int, default=768, help="width inside")
-    parser.add_argument("--validate", type=int, default=500, metavar="STEPS")
-    parser.add_argument("--bfloat16", action="store_true",
-                        help="large products in bfloat16: faster if the processor supports it"
-                        )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from captious.curate.auditing import audit
 from captious.engine.job import ScoringJob
 from captious.io import grids
 from captious.io.files import replacing
+from captious.report import audit_page
 
 
 def add_parser(subs: Any) -> None:
@@ -34,6 +35,9 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument("--rows", type=int, default=20, help="captions shown (default: 20)")
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="all captions as CSV")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="a page with the photographs, .html"
+    )
     _options.workers(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -41,6 +45,8 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit, print the top of the list, write all of it."""
+    if args.report is not None:
+        audit_page.check(args.report)
     with _options.active(args):
         samples = ScoringJob([args.captions], images=args.images).read(_options.say(args))
         found = audit(
@@ -75,4 +81,10 @@ def run(args: argparse.Namespace) -> int:
             file.write(out.getvalue())
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
+    if args.report is not None:
+        audit_page.write(
+            found, args.report, metric=args.by, others=args.others, seed=_options.seed(args)
+        )
+        if not args.quiet:
+            _options.remark(f"wrote {args.report}")
     return 0

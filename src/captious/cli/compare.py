@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         trials = args.trials or default_trials(len(table.corpora), len(table.values), images)
         gate = _gate(args, table, trials)
         result = compare(table, trials=trials, level=args.level, correction=args.correction)
-    _options.write(args, result.render(args.format))
+    drawn = result.parts() if args.format == "text" else ()
+    _options.write(args, result.render(args.format), drawn)
     worse = _worse(result, gate)
     for line in worse:
         _options.remark(line)
@@ -102,7 +103,7 @@ def _worse(result: Comparison, columns: list[str]) -> list[str]:
     base = result.systems[0]
     return [
         f"{d.b} is significantly worse than {base} in {d.column}: {d.difference:+.4f} "
-        f"(p {d.corrected:.4f} after {result.correction} correction)"
+        f"(corrected p {d.corrected:.4f})"
         for d in result.differences
         if d.a == base and d.column in columns and d.b in result.beats(d.column, base)
     ]

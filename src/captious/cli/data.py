@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
+from captious.io.grids import Part
 
 
 def add_parser(subs: Any) -> None:
@@ -54,11 +55,11 @@ def run(args: argparse.Namespace) -> int:
         )
         if args.check and root is not None and not entry["missing"]:
             try:
-                found = sets.load(name, root)
+                judged = sets.load(name, root)
                 entry["read"] = (
-                    found.counts | {"remarks": list(found.remarks)}
-                    if isinstance(found, JudgementSet)
-                    else {"systems": len(found.systems)}
+                    judged.counts | {"remarks": list(judged.remarks)}
+                    if isinstance(judged, JudgementSet)
+                    else {"systems": len(judged.systems)}
                 )
             except InputError as err:
                 entry["problems"] = err.problems
@@ -67,14 +68,28 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         _options.write(args, json.dumps(listed, indent=1) + "\n")
     else:
-        _options.write(args, _text(listed, bool(args.names), root))
+        drawn = [] if args.names or args.check else _table(listed, root)
+        _options.write(args, _text(listed, bool(args.names), root), drawn)
     return 1 if wrong else 0
+
+
+_NO_FOLDER = "no data folder is named (--data FOLDER or CAPTIOUS_DATA)"
+
+
+def _table(listed: list[dict[str, Any]], root: Path | None) -> list[Part]:
+    """Return the list as a table, for a terminal."""
+    cells = [["set", "state", "what it is"]]
+    for entry in listed:
+        state = "here" if not entry["missing"] else "missing"
+        cells.append([entry["name"], state, entry["title"]])
+    more = "`captious data SET` shows what a set holds, its licence and how to get it"
+    return [cells, more if root is not None else f"{_NO_FOLDER}\n{more}"]
 
 
 def _text(listed: list[dict[str, Any]], full: bool, root: Path | None) -> str:
     lines = []
     if root is None:
-        lines.append("no data folder is named (--data FOLDER or CAPTIOUS_DATA)\n")
+        lines.append(f"{_NO_FOLDER}\n")
     for entry in listed:
         state = "here" if not entry["missing"] else "missing"
         lines.append(f"{entry['name']:<24} {state:<8} {entry['title']}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from captious import demo, registry
-from captious.cli import _options
+from captious.cli import _options, _terminal
 from captious.engine.evidence import detector_lacks
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob, score
@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
         tables.save(table, args.output / "scores.json")
         reported = _report(table, args.output / "report.html")
     shown = main_columns(table) if args.metrics is None else set(table.values)
-    sys.stdout.write(f"{_corpus(table, shown)}\n\n{told}\n{_OWN_FILES}\n{reported}\n")
+    _terminal.show_parts(_corpus(table, shown))
+    sys.stdout.write(f"\n{told}\n{_OWN_FILES}\n{reported}\n")
     return 0
 
 
@@ -139,7 +140,7 @@ def choose(wanted: Sequence[str] | None = None) -> Choice:
     return Choice(runs, skipped)
 
 
-def _corpus(table: ScoreTable, shown: set[str]) -> str:
+def _corpus(table: ScoreTable, shown: set[str]) -> list[grids.Part]:
     """Return the corpus values, metrics by systems, and what could not be scored."""
     systems = list(table.corpora)
     cells = [["metric", *systems]]
@@ -153,7 +154,7 @@ def _corpus(table: ScoreTable, shown: set[str]) -> str:
         head += " with 95 % bootstrap intervals"
     unscored = Counter((u.column, u.reason) for u in table.unscored if u.column in shown)
     said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
-    return "\n".join([grids.grid(cells, "text"), "", head, *said])
+    return [cells, "\n".join([head, *said])]
 
 
 def _explained(metrics: list[Metric], samples: CaptionSet) -> str:

@@ -24,8 +24,9 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE.parquet")
     parser.add_argument(
         "--detector", metavar="NAME",
-        help="ssd-mobilenet-v2-coco (default), words-coco (a thousand nouns over grid regions), or "
-        "name or folder of a transformers detector: DETR, RT-DETR, YOLOS, OWL-ViT, OWLv2",
+        help="ssd-mobilenet-v2-coco (default), words-coco (a thousand nouns over grid regions), "
+        "imagenet (the backbones' own classes over grid regions), or name or folder of a "
+        "transformers detector: DETR, RT-DETR, YOLOS, OWL-ViT, OWLv2",
     )  # fmt: skip
     parser.add_argument(
         "--labels", metavar="FILE", help="what OWL-ViT or OWLv2 look for: one label per line"
@@ -34,7 +35,7 @@ def add_parser(subs: Any) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="lowest confidence to keep (default: 0.3, words-coco 0.2)",
+        help="lowest confidence to keep (default: 0.3, words-coco 0.2, imagenet 0.5)",
     )
     parser.add_argument(
         "--max-pixels", type=int, metavar="N", help="refuse larger pictures (default: 80 million)"
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"captious: skipped {reason}\n")
     if not args.quiet:
         _options.remark(
-            f"{done.looked_at} photographs looked at, {done.kept} were done before, "
+            f"{done.looked_at} photographs processed, {done.kept} were done before, "
             f"{len(done.skipped)} skipped; wrote {done.out}"
         )
     return 0
@@ -81,12 +82,14 @@ def list_photos(places: list[Path]) -> list[tuple[str, Path]]:
     """Return `(key, path)` of all photographs; keys are paths below the folder that was named."""
     from captious.evidence.images import find_images
 
-    found: dict[str, Path] = {}
+    photographs: dict[str, Path] = {}
     for place in places:
         for path in find_images(place):
             key = path.relative_to(place).as_posix() if place.is_dir() else path.name
-            if found.setdefault(key, path) != path:
-                raise InputError(f"two photographs are called {key!r}: {found[key]} and {path}")
-    if not found:
+            if photographs.setdefault(key, path) != path:
+                raise InputError(
+                    f"two photographs are called {key!r}: {photographs[key]} and {path}"
+                )
+    if not photographs:
         raise InputError(f"no photograph in {', '.join(map(str, places))}")
-    return list(found.items())
+    return list(photographs.items())

@@ -10,6 +10,7 @@ from typing import Any
 from captious import assets, errors, registry, settings
 from captious._version import __version__
 from captious.cli import _options
+from captious.io.grids import Cells
 
 
 def add_parser(subs: Any) -> None:
@@ -34,8 +35,11 @@ def run(args: argparse.Namespace) -> int:
         f"{here.threads} threads",
         f"cache: {here.cache_dir}",
     ]
-    lines = [*head, "", *(_all(lacking) if args.all else _short(lacking))]
-    _options.write(args, "\n".join(lines) + "\n")
+    if args.all:
+        lines = [*head, "", *_all(lacking)]
+        _options.write(args, "\n".join(lines) + "\n", ["\n".join(head), *_tables(lacking)])
+    else:
+        _options.write(args, "\n".join([*head, "", *_short(lacking)]) + "\n")
     return 1 if args.strict and any(lacking.values()) else 0
 
 
@@ -62,13 +66,26 @@ def _short(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
             told = line.partition(" (")[0]  # which packages are missing stands under --all
             lines.append("  " + textwrap.shorten(told, 76, placeholder=" ..."))
     if others:
-        lines += ["", "Lacking weights or files that pip does not bring:", *_wrapped(others)]
+        lines += ["", "These need weights or files that pip does not install:", *_wrapped(others)]
     here = [name for name in assets.known() if assets.available(name)]
     absent = [name for name in assets.known() if name not in here]
-    lines += ["", f"{len(here)} of {len(assets.known())} tables and models are here"]
+    lines += ["", f"{len(here)} of {len(assets.known())} tables and models are installed"]
     if absent:
-        lines += ["not here, and only needed if you ask for them:", *_wrapped(absent)]
-    return [*lines, "", "captious doctor --all tells more of each."]
+        lines += ["not installed; needed only if you ask for them:", *_wrapped(absent)]
+    return [*lines, "", "`captious doctor --all` shows details."]
+
+
+def _tables(lacking: dict[str, list[errors.CaptiousError]]) -> list[Cells]:
+    """Return the same as tables, for a terminal."""
+    metrics = [["metric", "state", "remarks"]]
+    for name, problems in lacking.items():
+        metrics.append([name, "missing" if problems else "ok", "; ".join(map(str, problems))])
+    held = [["model or table", "state", "purpose", "licence"]]
+    for asset in assets.known().values():
+        here = assets.available(asset.name)
+        purpose = asset.purpose if here else f"{asset.purpose}; get it with: {asset.remedy}"
+        held.append([asset.name, "ok" if here else "absent", purpose, asset.licence])
+    return [metrics, held]
 
 
 def _wrapped(names: list[str]) -> list[str]:

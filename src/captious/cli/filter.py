@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
-from captious.curate.filtering import filter_rows
+from captious.curate.filtering import Kept, filter_rows
+from captious.curate.two_stage import TwoStage
 
 
 def add_parser(subs: Any) -> None:
@@ -28,6 +29,20 @@ def add_parser(subs: Any) -> None:
         help="names of columns or scores, numbers, < <= > >= == !=, + - * /, and, or, not, "
         "'is missing'; names that are no plain words stand in `back quotes`",
     )
+    stages = parser.add_argument_group(
+        "two stages",
+        "A cheap score decides the rows where it is sure, the condition the band between. The band "
+        "is chosen on the first rows: shuffle a file that is sorted.",
+    )
+    stages.add_argument("--first", metavar="SCORE", help="the cheap score: a column or a score")
+    stages.add_argument(
+        "--agree", type=float, default=0.99, metavar="SHARE",
+        help="share of rows that come out as the condition alone would decide (default: 0.99)",
+    )  # fmt: skip
+    stages.add_argument(
+        "--trial", type=int, default=2_000, metavar="ROWS",
+        help="rows at the beginning that choose the band (default: 2,000)",
+    )  # fmt: skip
     _options.columns(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -35,12 +50,33 @@ def add_parser(subs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Filter and say what each clause cost."""
+    stages = TwoStage(args.first, args.agree, args.trial) if args.first else None
     with _options.active(args):
         kept = filter_rows(
-            args.input, args.output, args.keep, columns=_options.columns_of(args), df=args.df
+            args.input,
+            args.output,
+            args.keep,
+            columns=_options.columns_of(args),
+            df=args.df,
+            two_stage=stages,
         )
     if not args.quiet:
+        if stages is not None:
+            _options.remark(_told(kept, stages))
         for clause, rows in kept.lost.items():
             _options.remark(f"{clause}: {rows:,} rows lost")
         _options.remark(f"kept {kept.kept:,} of {kept.read:,} rows; wrote {args.output}")
     return 0
+
+
+def _told(kept: Kept, stages: TwoStage) -> str:
+    """Say what the cheap score decided."""
+    band = kept.band
+    if band is None:
+        return f"fewer than {stages.trial:,} rows: the condition decided all of them"
+    low, high = sorted((band.sign * band.low, band.sign * band.high))
+    return (
+        f"{stages.first} decided {kept.sure:,} of {kept.read:,} rows, the condition those from "
+        f"{low:.4g} to {high:.4g} and the first {band.rows:,}, on which the two agree in "
+        f"{100 * band.agreement:.1f} %"
+    )

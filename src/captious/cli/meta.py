@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
 from captious.errors import UsageError
+from captious.io.grids import Part
 from captious.spec import split
 
 
@@ -77,8 +79,8 @@ def add_parser(subs: Any) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]FILE",
-        help="scores that others have made (CSV, JSON, JSON lines, parquet), as further columns: "
-        "matched by id, or by image and caption; pairs may stand side by side (caption_a, "
+        help="scores computed elsewhere (CSV, JSON, JSON lines, parquet), as further columns: "
+        "matched by id, or by image and caption; pairs may be in one row (caption_a, "
         "score_a, caption_b, score_b)",
     )
     parser.add_argument("--list", action="store_true", help="list the protocols and stop")
@@ -143,8 +145,9 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]FILE",
-        help="object labels of the images, for label metrics; labels of several files are put "
-        "together; `gold` are the labels that the set brings, `detector` looks at the photographs",
+        help="object labels of the images, for label metrics; labels of several files are "
+        "merged; `gold` are the labels of the set itself, `detector` detects objects in the "
+        "photographs",
     )
     parser.add_argument(
         "--regions",
@@ -197,48 +200,62 @@ def run(args: argparse.Namespace) -> int:
             systems=args.systems,
             joined=args.joined,
         )
-        found = evaluate(judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args))
+        evaluation = evaluate(
+            judged, protocol, scorer, resamples=args.trials, seed=_options.seed(args)
+        )
         asked = args.tests or args.picture or args.report
-        tests = found.tests(trials=args.trials or 1000) if asked else []
-        text = tables.render(found, tests if args.tests else [], args.format, not args.quiet)
+        tests = evaluation.tests(trials=args.trials or 1000) if asked else []
+        shown_tests = tests if args.tests else []
+        text = tables.render(evaluation, shown_tests, args.format, not args.quiet)
+        parts: list[Part] = []
+        if args.format == "text":
+            parts = tables.parts(evaluation, shown_tests, signatures=not args.quiet)
         if args.diagnose and args.format in ("text", "markdown"):
             from captious.meta import diagnostics
 
-            text += "\n" + diagnostics.render(found, args.format)
+            text += "\n" + diagnostics.render(evaluation, args.format)
+            parts += diagnostics.parts(evaluation)
         if args.disagreements is not None:
-            text = _with_disagreements(text, found, args)
+            text, examples = _with_disagreements(text, evaluation, args)
+            parts += examples
         if args.picture:
             from captious.meta import pictures
 
-            pictures.beats(found, tests, args.picture)
+            pictures.beats(evaluation, tests, args.picture)
             _options.remark(f"wrote {args.picture}")
         if args.report:
             from captious.io import files
             from captious.meta import page
 
-            swept = page.sweep(found, protocol, scorer)
+            swept = page.sweep(evaluation, protocol, scorer)
             with files.replacing(args.report) as file:
-                file.write(page.page(found, tests, swept))
+                file.write(page.page(evaluation, tests, swept))
             _options.remark(f"wrote {args.report}")
-    _options.write(args, text)
+    _options.write(args, text, parts if args.format == "text" else ())
     return 0
 
 
-def _with_disagreements(text: str, found: Any, args: argparse.Namespace) -> str:
-    """Add examples of every metric to the rendered table."""
+def _with_disagreements(
+    text: str, evaluation: Any, args: argparse.Namespace
+) -> tuple[str, Sequence[Part]]:
+    """Add examples of every metric to the rendered table; return them as tables, too."""
     import json
 
     from captious.meta import disagreements
 
     if args.disagreements < 1:
         raise UsageError("--disagreements takes the number of examples of each kind, 1 or more")
-    shown = [e for m in found.scores for e in disagreements.examples(found, m, args.disagreements)]
+    shown = [
+        e
+        for m in evaluation.scores
+        for e in disagreements.examples(evaluation, m, args.disagreements)
+    ]
     if args.format == "json":
         whole = json.loads(text) | {"disagreements": disagreements.to_json(shown)}
-        return json.dumps(whole, indent=1) + "\n"
+        return json.dumps(whole, indent=1) + "\n", ()
     if args.format == "csv":
         raise UsageError("--disagreements is written as text, markdown or JSON, not as CSV")
-    return text + "\n" + disagreements.render(shown, args.format)
+    return text + "\n" + disagreements.render(shown, args.format), disagreements.parts(shown)
 
 
 def judgements(args: argparse.Namespace) -> Any:
@@ -252,11 +269,11 @@ def judgements(args: argparse.Namespace) -> Any:
         judged = user_files.load(path)
     else:
         sets.card(args.judged)  # a wrong name is reported before a missing folder
-        found = sets.load(args.judged, sets.data_root(args.data))
-        if not isinstance(found, JudgementSet):
+        collection = sets.load(args.judged, sets.data_root(args.data))
+        if not isinstance(collection, JudgementSet):
             raise UsageError(
                 f"{args.judged} holds published scores of systems and no captions; "
                 "`captious reproduce bert_tbr table1` correlates them with the judgements"
             )
-        judged = found
+        judged = collection
     return labels.labelled(judged, labels.parse(args.objects))

@@ -49,19 +49,23 @@ def run(args: argparse.Namespace) -> int:
         return 0
     wide = max(len(m.name) for m in made)
     lines = []
+    cells = [["metric", "what it is", "needs"]]
     for m in made:
         ready = " " if not m.missing() else "!"
         needs = ", ".join(sorted(n.value for n in m.needs)) or "nothing but the caption"
+        gives = ", ".join(c.name for c in m.columns)
         lines.append(f"{ready} {m.name:{wide}}  {summary(m)}")
-        lines.append(f"  {'':{wide}}  needs {needs}; gives {', '.join(c.name for c in m.columns)}")
-    lines += ["", "Groups, for -m:", *(f"  {name:8}{what}" for name, what in MEANING.items())]
-    lines += [
+        lines.append(f"  {'':{wide}}  needs {needs}; gives {gives}")
+        cells.append([f"{ready} {m.name}", f"{summary(m)} Gives {gives}.", needs])
+    rest = ["Groups, for -m:", *(f"  {name:8}{what}" for name, what in MEANING.items())]
+    rest += [
         "",
         "Names of other tools work too: METEOR, ROUGE_L, Bleu_4, CIDEr-D, SPICE, in any case.",
         "! = something is not installed: see `captious doctor`. "
-        "`captious metrics NAME` tells more.",
+        "`captious metrics NAME` shows details.",
     ]
-    _options.write(args, "\n".join(lines) + "\n")
+    told = "\n".join(rest)
+    _options.write(args, "\n".join([*lines, "", told]) + "\n", [cells, told])
     return 0
 
 

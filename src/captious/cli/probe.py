@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from captious.cli import _options
+from captious.io import grids
 from captious.types import CaptionSet
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         if len(samples) > args.limit:
             picked = np.random.default_rng(seed).choice(len(samples), args.limit, replace=False)
             samples = samples.take(np.sort(picked))
-        found = gaming.probe(
+        probed = gaming.probe(
             samples,
             args.metrics,
             attacks=tuple(args.attacks or ATTACKS),
@@ -52,16 +53,13 @@ def run(args: argparse.Namespace) -> int:
             seed=seed,
         )
     if args.format == "json":
-        _options.write(args, json.dumps([asdict(f) for f in found], indent=1) + "\n")
+        _options.write(args, json.dumps([asdict(f) for f in probed], indent=1) + "\n")
         return 0
-    wide = max(len(f.column) for f in found)
-    lines = [f"{'column':{wide}}  attack      captions  untouched wins  against one variant  gain"]
-    for f in found:
-        lines.append(
-            f"{f.column:{wide}}  {f.attack:10}  {f.captions:8,}  {100 * f.held:13.1f}%"
-            f"  {100 * f.held_one:18.1f}%  {f.gain:+.2f}"
-        )
-    _options.write(args, "\n".join(lines) + "\n")
+    cells = [["metric", "attack", "captions", "untouched wins", "against one variant", "gain"]]
+    for f in probed:
+        shares = [f"{100 * f.held:.1f}%", f"{100 * f.held_one:.1f}%"]
+        cells.append([f.column, f.attack, f"{f.captions:,}", *shares, f"{f.gain:+.2f}"])
+    _options.write(args, grids.joined([cells], "text"), [cells])
     return 0
 
 

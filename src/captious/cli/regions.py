@@ -17,12 +17,16 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "regions",
-        description="Extract region features of all photographs of a folder, or convert region "
-        "features of another kind (*_ims.npy, .tsv, .h5, LMDB, folders of npz, imgs_rcnn pickles), "
-        "into a folder that `--regions` reads. Run it again to go on where it stopped.",
+        description="Extract region features of all photographs of a folder, a tar or a zip "
+        "(read in place), or convert region features of another kind (*_ims.npy, .tsv, .h5, LMDB, "
+        "folders of npz, imgs_rcnn pickles), into a folder that `--regions` reads. "
+        "Run it again to go on where it stopped.",
     )
     parser.add_argument(
-        "source", type=Path, metavar="PHOTOS", help="folder of photographs, or features"
+        "source",
+        type=Path,
+        metavar="PHOTOS",
+        help="folder, .tar, .tar.gz or .zip of photographs; or region features",
     )
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="REGIONS")
     parser.add_argument(
@@ -30,7 +34,7 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--backbone", nargs="+", metavar="NAME",
-        help="backbones whose features stand side by side (default: efficientnet-lite0 "
+        help="backbones whose features are concatenated (default: efficientnet-lite0 "
         "efficientnet-lite2, what the shipped SCAN model was trained on)",
     )  # fmt: skip
     parser.add_argument(
@@ -38,11 +42,11 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--detector", nargs="?", const=DETECTOR, metavar="NAME",
-        help="let up to 12 boxes of a detector take the place of the smallest grid boxes (without "
+        help="let up to 12 boxes of a detector replace the smallest grid boxes (without "
         f"a name: {DETECTOR}); the shipped SCAN model was trained on the grid alone",
     )  # fmt: skip
     parser.add_argument(
-        "--only", type=Path, metavar="LIST", help="take the photographs named in this file"
+        "--only", type=Path, metavar="LIST", help="only the photographs listed in this file"
     )
     parser.add_argument(
         "--flip", action="store_true", help="mirror the photographs (for `captious train`)"
@@ -59,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
             from captious.evidence.regions import save_regions
 
             pickled = args.source.suffix in {".pkl", ".pickle", ".p"}
-            found = convert_pickle(args.source) if pickled else open_regions(args.source)
-            store = save_regions(found, args.output)
+            opened = convert_pickle(args.source) if pickled else open_regions(args.source)
+            store = save_regions(opened, args.output)
             problems: list[str] = []
         else:
             from captious.evidence.extract import DEFAULT_BACKBONES, extract_folder, extractor

@@ -76,7 +76,7 @@ def add_parser(subs: Any) -> None:
         "--jobs",
         type=int,
         metavar="N",
-        help="processes that score side by side for `all` (default: one per core)",
+        help="processes that score in parallel for `all` (default: one per core)",
     )
     parser.add_argument(
         "--skip",
@@ -148,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
                 args.trials,
                 None if args.quiet else _options.remark,
                 settings.get().threads if args.jobs is None else args.jobs,
+                _command(args),
             )
             return 0
         parts = []
@@ -166,6 +167,16 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{args.paper} {args.table} has nothing to draw")
     _options.write(args, "\n".join(parts))
     return 0
+
+
+def _command(args: argparse.Namespace) -> str:
+    """Return the command as the page names it: what decides its numbers, no folders of ours."""
+    said = ["captious reproduce all"]
+    said += [f"--objects {' '.join(args.objects)}"] if args.objects else []
+    said += ["--regions STORE"] if args.regions else []
+    said += [f"--profile {args.profile}"] if args.profile else []
+    said += [f"--skip {' '.join(args.skip)}"] if args.skip else []
+    return " ".join([*said, "--data FOLDER -o docs/results.md"])
 
 
 def _skipped(texts: list[str]) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
     from captious.engine.shards import score_shards
     from captious.engine.stream import stream
     from captious.io import sinks
-    from captious.io.summaries import summary_text
+    from captious.io.summaries import summary_parts
 
     if args.report is not None:
         raise UsageError("a report needs all captions in memory: make one from a part of them")
@@ -131,7 +131,7 @@ def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
             summary = stream(job, sink, executor=_options.executor(args), cache=cache)
     if args.output is not None and not args.quiet:
         _options.remark(f"wrote {args.output}")
-    sys.stdout.write(summary_text(summary))
+    _terminal.show_parts(summary_parts(summary))
     return 0
 
 

@@ -25,10 +25,10 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser("train", description="Train one of the models that captious uses.")
     targets = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     for name, (module, what) in TARGETS.items():
-        one = targets.add_parser(name, help=what)
-        import_module(module).add_arguments(one)
-        _options.running(one)
-        one.set_defaults(run=run)
+        trainer = targets.add_parser(name, help=what)
+        import_module(module).add_arguments(trainer)
+        _options.running(trainer)
+        trainer.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

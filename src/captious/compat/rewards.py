@@ -131,8 +131,8 @@ class Reward:
             if solution_str is None:
                 raise ValueError("solution_str (or solution_strs) is missing")
             solution_strs, ground_truths = [solution_str], [ground_truth]
-        found = self(completions=list(solution_strs or ()), references=_rows(ground_truths))
-        values = [0.0 if value is None else value for value in found]
+        rewards = self(completions=list(solution_strs or ()), references=_rows(ground_truths))
+        values = [0.0 if value is None else value for value in rewards]
         return values[0] if single else values
 
     def openrlhf(self, queries: Any, prompts: Any, labels: Any, **others: Any) -> dict[str, Any]:
@@ -153,8 +153,8 @@ class Reward:
             query[len(prompt) :] if query.startswith(prompt) else query
             for query, prompt in zip(queries, prompts, strict=True)
         ]
-        found = self(completions=responses, references=_rows(labels))
-        rewards = torch.tensor([0.0 if v is None else v for v in found], dtype=torch.float32)
+        values = self(completions=responses, references=_rows(labels))
+        rewards = torch.tensor([0.0 if v is None else v for v in values], dtype=torch.float32)
         return {"rewards": rewards, "scores": rewards, "extra_logs": {self.__name__: rewards}}
 
     # -- reading -----------------------------------------------------------------------------

@@ -156,8 +156,8 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         self.texts.append(torch.from_numpy(content).to(self.device))
 
     def _shaped(self, values: Any) -> Any:
-        found = [torch.tensor(float(v), dtype=torch.float64, device=self.device) for v in values]
-        return found[0] if len(found) == 1 else dict(zip(self.names, found, strict=True))
+        tensors = [torch.tensor(float(v), dtype=torch.float64, device=self.device) for v in values]
+        return tensors[0] if len(tensors) == 1 else dict(zip(self.names, tensors, strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the scorer to be made again where the metric arrives."""

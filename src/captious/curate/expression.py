@@ -67,7 +67,7 @@ class Condition:
         """
         size = len(next(iter(columns.values()))) if columns else 0
         try:
-            with np.errstate(invalid="ignore", divide="ignore"):
+            with np.errstate(all="ignore"):
                 value = np.asarray(self._value(columns))
         except KeyError as err:
             raise UsageError(f"{self.text}: there is no column {err}") from None
@@ -177,8 +177,8 @@ class _Parser:
         made: _Value | None = None
         while sign := self._take(*_COMPARE):
             right = self._sum()
-            one = _both(_compared(_COMPARE[sign]), left, right)
-            made = one if made is None else _both(np.logical_and, made, one)
+            comparison = _both(_compared(_COMPARE[sign]), left, right)
+            made = comparison if made is None else _both(np.logical_and, made, comparison)
             left = right
         return left if made is None else made
 
@@ -219,7 +219,7 @@ class _Parser:
             raise UsageError(f"{self._text}: a column or a number is expected before {word!r}")
         self._at += 1
         if kind == "number":
-            number = float(word)
+            number = np.float64(word)  # divides by zero without raising
             return lambda columns: number
         if kind == "text":
             return lambda columns: word[1:-1]

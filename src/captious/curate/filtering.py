@@ -18,9 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captious.batch import Scorer
+from captious.columns import of_numbers
 from captious.curate import rows as files
 from captious.curate.expression import Condition, clauses
 from captious.curate.rows import Rows, columns_of
+from captious.curate.two_stage import Band, Floats, TwoStage, choose_band
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.io.files import replacing
 from captious.progress import Progress
@@ -30,11 +32,21 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Kept:
-    """What a filter did: rows read, rows kept, and rows that each clause cost."""
+    """What a filter did.
+
+    Attributes:
+        read: rows that were read.
+        kept: rows that were kept.
+        lost: rows that each clause cost.
+        band: where the costly scores decided, if there were two stages.
+        sure: rows that the cheap score alone decided.
+    """
 
     read: int
     kept: int
     lost: dict[str, int]
+    band: Band | None = None
+    sure: int = 0
 
 
 def filter_rows(
@@ -44,6 +56,7 @@ def filter_rows(
     *,
     columns: Mapping[str, str] | None = None,
     df: str = "coco-val",
+    two_stage: TwoStage | None = None,
 ) -> Kept:
     """Write the rows that fulfil a condition, file by file, in their order and format.
 
@@ -53,34 +66,80 @@ def filter_rows(
         keep: the condition (:mod:`captious.curate.expression`).
         columns: which column holds captions and so on, for scores that are computed.
         df: document frequencies for scores that are computed.
+        two_stage: a cheap score to ask first; the condition is then computed in a band of it.
     """
-    parts = clauses(keep)
     scores = Scores(columns, df)
-    lost = {part.text: 0 for part in parts}
+    judge = _Judge(clauses(keep), scores, two_stage)
     read = kept = 0
     with Progress("filtering", None, "rows") as bar:
         for path, target in files.outputs(place, out):
             with files.Writer(target) as writer:
                 for held in files.read(path):
-                    mask = _fulfilled(held, parts, scores, lost, path)
+                    mask = judge.mask(held.table, path)
                     writer.write(held, mask)
                     read, kept = read + len(held), kept + int(mask.sum())
                     bar.advance(len(held))
-    return Kept(read, kept, lost)
+    return Kept(read, kept, judge.lost, judge.band, judge.sure)
 
 
-def _fulfilled(
-    held: Rows, parts: Sequence[Condition], scores: Scores, lost: dict[str, int], path: str
-) -> Mask:
-    left = np.arange(len(held))
-    for part in parts:
-        table = held.table if len(left) == len(held) else held.table.take(pa.array(left))
-        fine = part.mask(scores.columns(table, part.names, path)) if len(left) else left > 0
-        lost[part.text] += int((~fine).sum())
-        left = left[fine]
-    mask = np.zeros(len(held), bool)
-    mask[left] = True
-    return mask
+class _Judge:
+    """Decides rows: by the clauses, or where that is sure by a cheap score."""
+
+    def __init__(
+        self, parts: Sequence[Condition], scores: Scores, two_stage: TwoStage | None
+    ) -> None:
+        self._parts, self._scores, self._two_stage = parts, scores, two_stage
+        self._tried: tuple[list[Floats], list[Mask]] = ([], [])
+        self.lost = {part.text: 0 for part in parts}
+        self.band: Band | None = None
+        self.sure = 0
+
+    def mask(self, table: pa.Table, path: str) -> Mask:
+        """Return which rows are kept."""
+        plan = self._two_stage
+        if plan is None:
+            return self._fulfilled(table, np.arange(table.num_rows), path)
+        cheap = self._cheap(table, plan.first, path)
+        done = np.zeros(len(cheap), bool)
+        start = 0
+        if self.band is None:
+            start = min(len(cheap), plan.trial - sum(map(len, self._tried[1])))
+            done[:start] = self._fulfilled(table, np.arange(start), path)[:start]
+            self._tried[0].append(cheap[:start])
+            self._tried[1].append(done[:start].copy())
+            if sum(map(len, self._tried[1])) == plan.trial:
+                cheap_scores, fulfilled = (np.concatenate(part) for part in self._tried)
+                self.band = choose_band(
+                    cheap_scores.astype(float), fulfilled.astype(bool), plan.agree
+                )
+        if self.band is None or start == len(cheap):
+            return done
+        sure = self.band.sure(cheap[start:])
+        self.sure += int((sure != 0).sum())
+        clause = f"{plan.first} below the band" if self.band.sign > 0 else f"{plan.first} above it"
+        self.lost[clause] = self.lost.get(clause, 0) + int((sure < 0).sum())
+        done |= self._fulfilled(table, start + np.flatnonzero(sure == 0), path)
+        done[start:] |= sure > 0
+        return done
+
+    def _cheap(self, table: pa.Table, name: str, path: str) -> Floats:
+        cheap = self._scores.columns(table, [name], path)[name]
+        if cheap.dtype == object:
+            raise InputError(f"{path}: the column {name!r} holds texts, so it is no score")
+        return cheap
+
+    def _fulfilled(self, whole: pa.Table, left: npt.NDArray[np.int64], path: str) -> Mask:
+        """Apply the clauses to some rows, each to those that the ones before have left."""
+        mask = np.zeros(whole.num_rows, bool)
+        for part in self._parts:
+            table = whole if len(left) == whole.num_rows else whole.take(of_numbers(left))
+            if not len(left):
+                break
+            fine = part.mask(self._scores.columns(table, part.names, path))
+            self.lost[part.text] += int((~fine).sum())
+            left = left[fine]
+        mask[left] = True
+        return mask
 
 
 class Scores:
@@ -103,7 +162,7 @@ class Scores:
                 self._made[name] = Scorer(name, self._columns, self._df)
             except UsageError as err:
                 raise InputError(
-                    f"{path}: has no column {name!r}, and no score of captious is called so."
+                    f"{path}: has no column {name!r}, and captious has no score of that name."
                     f"{did_you_mean(name, table.column_names)} Columns: "
                     f"{', '.join(table.column_names)}."
                 ) from err

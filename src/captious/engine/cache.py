@@ -216,11 +216,11 @@ def _imported(module: str) -> tuple[Path, ...]:
     while todo:
         parts = todo.pop().split(".")
         place = _ROOT.joinpath(*parts[1:])
-        found = [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
-        if parts[0] != "captious" or len(parts) < 2 or not found or found[0] in seen:
+        files_there = [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
+        if parts[0] != "captious" or len(parts) < 2 or not files_there or files_there[0] in seen:
             continue
-        seen.add(found[0])
-        for node in ast.walk(ast.parse(found[0].read_bytes())):
+        seen.add(files_there[0])
+        for node in ast.walk(ast.parse(files_there[0].read_bytes())):
             if isinstance(node, ast.Import):
                 todo += [a.name for a in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:

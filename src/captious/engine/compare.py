@@ -21,7 +21,7 @@ import numpy.typing as npt
 from captious.engine.plan import Step
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
-from captious.io.grids import blocks, grid
+from captious.io.grids import Part, blocks, grid, joined
 from captious.io.pages import WIDE, paper_table
 from captious.statistics import bootstrap, corrections
 from captious.types import Floats
@@ -87,11 +87,14 @@ class Comparison:
                 "signatures": self.table.signatures,
             }
             return json.dumps(whole, indent=1) + "\n"
-        said = self._said()
-        tests = self._tests()
         if format == "latex":
-            body = "\n".join(f"% {line}" for line in [self._legend(), *said])
-            return f"{paper_table(self.table, self._letters)}\n{body}\n\n{grid(tests, format)}\n"
+            body = "\n".join(f"% {line}" for line in [self._legend(), *self._said()])
+            table = paper_table(self.table, self._letters)
+            return f"{table}\n{body}\n\n{grid(self._tests(), format)}\n"
+        return joined(self.parts(format), format)
+
+    def parts(self, format: str = "text") -> list[Part]:
+        """Return the values, the tests and the remarks, for text or markdown."""
         letter = _letters(self.systems)
         cells = [["metric", *(f"{letter[s]} {s}" for s in self.systems)]]
         for column in self.table.values:
@@ -104,12 +107,14 @@ class Comparison:
                 else:
                     row.append(f"{value}{above and '^' + above}")
             cells.append(row)
-        said += [f"{c}: {s}" for c, s in self.table.signatures.items()]
+        columns: dict[str, list[str]] = {}
+        for column, signature in self.table.signatures.items():
+            columns.setdefault(signature, []).append(column)
+        said = [*self._said(), *(f"{', '.join(of)}: {told}" for told, of in columns.items())]
         mark = {"text": "", "markdown": "- "}[format]
         remarks = "\n".join(mark + line for line in said)
         values = blocks(cells, WIDE) if format == "text" else [cells]
-        parts = [grid(block, format) for block in values]
-        return "\n\n".join([*parts, grid(tests, format), remarks]) + "\n"
+        return [*values, self._tests(), remarks]
 
     def _letters(self, column: str, system: str) -> str:
         """Return the letters of the systems that a system beats."""
@@ -137,16 +142,15 @@ class Comparison:
         return tests
 
     def _said(self) -> list[str]:
-        count = len(self.differences)
+        count, columns = len(self.differences), len(self.table.values)
         pairs = len(self.systems) * (len(self.systems) - 1) // 2
+        how = _CORRECTIONS[self.correction]
         return [
-            f"tests: {count} ({len(self.table.values)} x {pairs}: columns x pairs of systems), all "
-            f"shown; p corr. is p swap after {self.correction} correction for {count}"
-            if self.correction != "none"
-            else f"tests: {count}, all shown, not corrected for their number",
-            f"baseline: {self.systems[0]}; a superscript letter = significantly better than that "
-            f"system (p < {self.level:g})",
-            f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials} "
+            f"{_many(count, 'test')}: {_many(columns, 'column')} x "
+            f"{_many(pairs, 'pair')} of systems; p corr. = p swap, {how}",
+            f"baseline: {self.systems[0]}; a raised letter (^a) = significantly better than that "
+            f"system (p corr. < {self.level:g})",
+            f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials:,} "
             f"trials each, by image, seed {self.seed}",
         ]
 
@@ -178,6 +182,17 @@ class Comparison:
             f"<Comparison of {', '.join(self.systems)}: {real} of {len(self.differences)} "
             f"differences are significant>"
         )
+
+
+_CORRECTIONS = {
+    "holm": "corrected for the number of tests (Holm)",
+    "bh": "corrected for the number of tests (Benjamini-Hochberg)",
+    "none": "not corrected for the number of tests",
+}
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _letters(systems: tuple[str, ...]) -> dict[str, str]:
@@ -226,15 +241,15 @@ def compare(
     for swap in _swaps(len(keys), trials, seed + 1):
         for *_, pair in pairs:
             pair.swap(swap)
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for step, a, b, pair in pairs:
         result = pair.result(trials)
         for name, at in zip(step.names, step.index, strict=True):
-            found.append({"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()})
-    corrected = corrections.corrected(np.array([f["p_randomisation"] for f in found]), correction)
+            listed.append({"column": name, "a": a, "b": b} | {k: v[at] for k, v in result.items()})
+    corrected = corrections.corrected(np.array([f["p_randomisation"] for f in listed]), correction)
     differences = tuple(
         Difference(**f, corrected=float(p), significant=bool(p < level))
-        for f, p in zip(found, corrected, strict=True)
+        for f, p in zip(listed, corrected, strict=True)
     )
     return Comparison(table, systems, differences, level, correction, trials, seed)
 

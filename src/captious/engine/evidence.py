@@ -100,15 +100,15 @@ def complete(samples: CaptionSet, metrics: Sequence[Metric]) -> CaptionSet:
 
 def missing(samples: CaptionSet, metrics: Sequence[Metric]) -> list[CaptiousError]:
     """Return what extraction and detection lack on this machine, as errors with their remedy."""
-    found: list[CaptiousError] = []
+    errors: list[CaptiousError] = []
     if not photographs_of(samples):
-        return found
+        return errors
     needs: set[Need] = set().union(*(m.needs for m in metrics))
     if Need.IMAGE_OBJECTS in needs and samples.evidence.labels is None:
-        found += detector_lacks()
+        errors += detector_lacks()
     if Need.IMAGE_REGIONS in needs and not samples.evidence.regions:
-        found += _extraction_lacks(metrics)
-    return found
+        errors += _extraction_lacks(metrics)
+    return errors
 
 
 def photographs_of(samples: CaptionSet) -> dict[str, Path | bytes]:
@@ -135,19 +135,19 @@ def detector_lacks() -> list[CaptiousError]:
 
 def _kinds(metrics: Sequence[Metric]) -> list[str]:
     """Return the kinds of region features that the metrics read, also through their inputs."""
-    found: list[str] = []
+    kinds: list[str] = []
     for metric in metrics:
         if metric.inputs:
-            found += _kinds(metric.inputs)
+            kinds += _kinds(metric.inputs)
         elif Need.IMAGE_REGIONS in metric.needs:
-            found.append(metric.region_kind)
-    return list(dict.fromkeys(found))
+            kinds.append(metric.region_kind)
+    return list(dict.fromkeys(kinds))
 
 
 def _extraction_lacks(metrics: Sequence[Metric]) -> list[CaptiousError]:
     from captious.evidence.extract import backbones_of
 
-    found: list[CaptiousError] = []
+    errors: list[CaptiousError] = []
     for kind in _kinds(metrics):
         if kind in ("blank", "pixels"):
             continue
@@ -155,8 +155,8 @@ def _extraction_lacks(metrics: Sequence[Metric]) -> list[CaptiousError]:
             for name in backbones_of(kind):
                 assets.resolve(name, wanted_by="extraction of regions")
         except CaptiousError as err:
-            found.append(err)
-    return found
+            errors.append(err)
+    return errors
 
 
 def _detected(samples: CaptionSet, photographs: Mapping[str, Path | bytes]) -> CaptionSet:

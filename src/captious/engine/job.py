@@ -143,13 +143,13 @@ class ScoringJob:
         known = {f.name for f in fields(cls)}
         if not isinstance(data, Mapping) or "captions" not in data:
             raise InputError("this is not the description of a scoring job")
-        given = {k: v for k, v in data.items() if k in known}
+        fields_held = {k: v for k, v in data.items() if k in known}
         problems: list[str] = []
         for what in ("captions", "references", "images", "objects", "regions"):
-            given[what] = _restored(given.get(what), what, beside, problems)
+            fields_held[what] = _restored(fields_held.get(what), what, beside, problems)
         if problems:
             raise InputError(problems)
-        return cls(**given)
+        return cls(**fields_held)
 
 
 def score(
@@ -219,13 +219,13 @@ def _restored(value: Any, what: str, beside: Path | None, problems: list[str]) -
         places = [named]
         if beside is not None:
             places += [beside / named, beside / named.name]
-        found = next((place for place in places if place.exists()), None)
-        if found is None:
-            problems.append(f"{named}: this file of the job ({what}) is not here any more")
-        elif entry.get("sha256") and assets.digest(found) != entry["sha256"]:
+        file = next((place for place in places if place.exists()), None)
+        if file is None:
+            problems.append(f"{named}: this file of the job ({what}) no longer exists")
+        elif entry.get("sha256") and assets.digest(file) != entry["sha256"]:
             problems.append(
-                f"{found}: this is not the file of the job ({what}), its sha256 has changed"
+                f"{file}: this is not the file of the job ({what}), its sha256 has changed"
             )
         else:
-            out.append(found)
+            out.append(file)
     return out

@@ -116,14 +116,14 @@ def steps_for(
 
 def _inputs(samples: CaptionSet) -> frozenset[Need]:
     """Return what the captions bring; in photographs, regions and objects can be found."""
-    found = {Need.REFERENCES} if has(samples, Need.REFERENCES).any() else set()
+    needs = {Need.REFERENCES} if has(samples, Need.REFERENCES).any() else set()
     if has(samples, Need.IMAGE_OBJECTS).any():
-        found.add(Need.IMAGE_OBJECTS)
+        needs.add(Need.IMAGE_OBJECTS)
     if samples.evidence.regions:
-        found.add(Need.IMAGE_REGIONS)
+        needs.add(Need.IMAGE_REGIONS)
     if evidence.photographs_of(samples):
-        found |= {Need.IMAGE_OBJECTS, Need.IMAGE_REGIONS, Need.IMAGE_PIXELS}
-    return frozenset(found)
+        needs |= {Need.IMAGE_OBJECTS, Need.IMAGE_REGIONS, Need.IMAGE_PIXELS}
+    return frozenset(needs)
 
 
 def asked(metrics: Asked | Iterable[Asked] | None) -> tuple[Asked, ...]:

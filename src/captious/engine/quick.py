@@ -35,6 +35,9 @@ _TEXTS = 1 << 15
 _WORDS = 1 << 17
 """Words whose names are remembered per tokeniser."""
 
+_LENGTHS = 256
+"""Differences in length whose factor is kept."""
+
 References = tuple[str, ...]
 
 
@@ -97,7 +100,8 @@ class _Reader:
                 counts = dict.fromkeys(counts, 0)
                 for gram in hashed:
                     counts[gram] += 1
-            grams.append(counts)
+            # In the order of their names, in which the metrics add up: the same bits.
+            grams.append(dict(sorted(counts.items())))
         return _Text(words, tuple(grams))
 
 
@@ -176,7 +180,10 @@ class _QuickCider:
         self, metric: Cider, reader: _Reader, remember: int, frequencies: DocumentFrequency
     ) -> None:
         self._reader, self._clipped = reader, metric.clipped
-        self._sigma = metric.sigma if isinstance(metric, CiderD) else None
+        self._metric = metric
+        far = np.arange(_LENGTHS, dtype=np.int64) + 1
+        # The factor by the difference in length, as the metric itself computes it.
+        self._factors = metric._length_factor(far, np.ones(_LENGTHS, np.int64)).tolist()
         self._unseen = float(np.log(float(frequencies.documents)))
         self._idf = [
             dict(
@@ -203,19 +210,16 @@ class _QuickCider:
                 weights = [count * idf.get(gram, self._unseen) for gram, count in counts.items()]
                 for gram, weight in zip(counts, weights, strict=True):
                     held.setdefault(gram, []).append((at, weight))
-                norm.append(math.hypot(*weights))
+                norm.append(_norm(weights))
         return _Postings(holders, norms, lengths)
 
     def row(self, caption: _Text, references: References) -> list[float]:
         posted = self.references(references)
         size, unseen, clipped = len(references), self._unseen, self._clipped
-        if self._sigma is None:
-            factors = [1.0] * size
-        else:
-            # The toolkit compares bigram counts: nothing and one word have the same "length".
-            mine, width = max(len(caption.words) - 1, 0), 2 * self._sigma**2
-            factors = [math.exp(-((mine - max(n - 1, 0)) ** 2) / width) for n in posted.lengths]
-        total = 0.0
+        # The toolkit compares bigram counts: nothing and one word have the same "length".
+        mine = max(len(caption.words) - 1, 0)
+        factors = [self._factor(abs(mine - max(n - 1, 0))) for n in posted.lengths]
+        whole = 0.0
         for idf, counts, held, norms in zip(
             self._idf, caption.grams, posted.holders, posted.norms, strict=True
         ):
@@ -223,7 +227,7 @@ class _QuickCider:
                 continue  # as most 3- and 4-grams are
             weight_of, holders_of = idf.get, held.get
             weights = [count * weight_of(gram, unseen) for gram, count in counts.items()]
-            norm = math.hypot(*weights)
+            norm = _norm(weights)
             if not norm:
                 continue
             dots = [0.0] * size
@@ -232,10 +236,25 @@ class _QuickCider:
                 if holders is not None:
                     for at, other in holders:
                         dots[at] += (other if clipped and other < weight else weight) * other
+            total = 0.0
             for dot, other, factor in zip(dots, norms, factors, strict=True):
                 if dot:
                     total += dot / (norm * other) * factor
-        return [total * 10.0 / size / ngrams.ORDERS]
+            whole += total * (10.0 / size)
+        return [whole / ngrams.ORDERS]
+
+    def _factor(self, difference: int) -> float:
+        if difference < _LENGTHS:
+            return self._factors[difference]
+        far = np.array([difference + 1])
+        return float(self._metric._length_factor(far, np.ones(1, np.int64))[0])
+
+
+def _norm(weights: list[float]) -> float:
+    total = 0.0
+    for weight in weights:
+        total += weight * weight
+    return math.sqrt(total)
 
 
 class Quick:

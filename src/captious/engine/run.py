@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captious.calling import Unscored
 from captious.engine import evidence
 from captious.engine.cache import StatisticsCache
 from captious.engine.executors import Executor, Local
 from captious.engine.plan import Asked, check, has, steps_for
-from captious.engine.table import ScoreTable, Unscored
+from captious.engine.table import ScoreTable
 from captious.metrics.base import Metric
 from captious.progress import Progress
 from captious.statistics.bootstrap import RESAMPLES, SEED
@@ -30,8 +31,8 @@ _SMALL = 500_000
 _WHY = {
     Need.REFERENCES: "it has no reference",
     Need.IMAGE_OBJECTS: "its image has no object labels",
-    Need.IMAGE_REGIONS: "it names no image",
-    Need.IMAGE_PIXELS: "it names no image",
+    Need.IMAGE_REGIONS: "it has no image",
+    Need.IMAGE_PIXELS: "it has no image",
 }
 
 
@@ -84,11 +85,11 @@ def run(
 
 def leaves(metrics: Iterable[Metric]) -> list[Metric]:
     """Return the metrics that are computed from captions, each once, inputs of others included."""
-    found: dict[Metric, None] = {}
+    metrics_run: dict[Metric, None] = {}
     for metric in metrics:
         inputs = metric.inputs
-        found |= dict.fromkeys(leaves(inputs) if inputs else [metric])
-    return list(found)
+        metrics_run |= dict.fromkeys(leaves(inputs) if inputs else [metric])
+    return list(metrics_run)
 
 
 Computed = dict[Metric, tuple[Stats, Any]]
@@ -276,9 +277,9 @@ def _joined(
 def combined(metric: Metric, samples: CaptionSet, done: Computed) -> tuple[Stats, Any]:
     """Return the statistics of a metric, computing one made of others from its inputs."""
     if metric not in done:
-        found = [combined(part, samples, done) for part in metric.inputs]
-        contexts = tuple(context for _, context in found)
-        stats = metric.combine([part for part, _ in found], contexts, samples.evidence)
+        parts = [combined(part, samples, done) for part in metric.inputs]
+        contexts = tuple(context for _, context in parts)
+        stats = metric.combine([part for part, _ in parts], contexts, samples.evidence)
         done[metric] = stats, contexts
     return done[metric]
 

@@ -21,43 +21,49 @@ from typing import Any
 import numpy as np
 
 from captious import registry
+from captious.calling import Answer, Unscored, captions_of, per_caption, references_of, texts_of
 from captious.engine import evidence
 from captious.engine.executors import Local
 from captious.engine.explain import explain
 from captious.engine.plan import Asked, Step, asked, check, steps_for
 from captious.engine.quick import Quick
 from captious.engine.run import combined, compute, leaves, reference_label
-from captious.engine.table import CorpusValue, ScoreTable, Unscored
-from captious.errors import CaptiousError, InputError, UsageError, did_you_mean, missing_lines
+from captious.engine.table import CorpusValue, ScoreTable
+from captious.errors import CaptiousError, InputError, missing_lines
 from captious.evidence.images import handed_over
-from captious.io.references import References, text_problem
-from captious.io.sources import key
+from captious.io.references import References
 from captious.metrics.base import Metric
+from captious.text import gram_kernels
 from captious.types import CaptionSet, Explanation, Floats, Stats
 
 REMEMBERED = 5_000
 """Lists of references that stay counted (some 55 KB each), unless the caller says otherwise."""
 
+_BATCH = 48
+"""Captions from which on compiled code, where it is at hand, is faster than one at a time; what
+comes out is the same to the last bit."""
+
 _models = Lock()  # networks and parsers are shared by all scorers of a process
 
 
 @dataclass(frozen=True, repr=False)
-class Scores:
-    """What a call of a scorer returns; ``table()`` makes a :class:`captious.ScoreTable` of it.
+class Scores(Answer):
+    """What a call of a scorer returns; ``table()`` makes a :class:`captious.ScoreTable` of it."""
 
-    Attributes:
-        ids: of every caption: those that were given, else its position.
-        per_caption: column -> one number per caption (NaN: see ``unscored``).
-        unscored: which caption a column has no value for, and why.
-    """
-
-    ids: list[str]
     per_caption: dict[str, Floats]
-    unscored: list[Unscored]
     _steps: list[Step] = field(compare=False)
     _stats: list[Stats] = field(compare=False)
     _contexts: list[Any] = field(compare=False)
     _samples: Callable[[], CaptionSet] = field(compare=False)
+
+    @cached_property
+    def sums(self) -> list[tuple[list[float], int]]:
+        """Per metric, the sum of its statistics and of how many captions: what parts add up to."""
+        out = []
+        for stats in self._stats:
+            scored = stats.rows[~np.isnan(stats.rows).any(axis=1)]
+            out.append((scored.sum(axis=0).tolist(), len(scored)))
+        return out
 
     @cached_property
     def corpus(self) -> dict[str, CorpusValue]:
@@ -113,21 +119,6 @@ class Scores:
         return ScoreTable.assemble(
             self._samples(), self._steps, blocks, self.signatures, self.unscored, notes, resamples
         )
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, column: str) -> Floats:
-        if column not in self.per_caption:
-            raise UsageError(
-                f"there is no column {column!r}.{did_you_mean(column, self.per_caption)} "
-                f"There are: {', '.join(self.per_caption)}."
-            )
-        return self.per_caption[column]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value:.4f}" for name, value in self.corpus.items())
-        return f"<Scores: {len(self):,} captions; {shown}>"
 
 
 class Scorer:
@@ -196,7 +187,7 @@ class Scorer:
         Raises:
             InputError: naming every caption and reference that is no text.
         """
-        texts, names = _captions(captions, ids)
+        texts, names = captions_of(captions, ids)
         listed = self._references(references, texts, names, isinstance(captions, str))
         build = _Once(lambda: _samples(texts, listed, names, images, objects, regions))
         stats: dict[Metric, tuple[Stats, Any]] = {}
@@ -204,6 +195,10 @@ class Scorer:
         quick = [step for step in self.steps if step not in self._slow]
         if quick and len(lacking) == len(texts):
             check(quick, build())
+        if quick and len(texts) >= _BATCH and gram_kernels.kernels(len(texts)) is not None:
+            metrics = [step.metric for step in quick]
+            stats |= compute(build(), metrics, Local(), frozen=self._frozen)
+            quick = []
         for step in quick:
             metric = step.metric
             rows = self._quick.rows(metric, texts, listed)
@@ -221,7 +216,7 @@ class Scorer:
         objects: Sequence[str] | None = None,
     ) -> dict[str, Explanation | CaptiousError]:
         """Say metric by metric why a caption gets its score; an error where a metric cannot."""
-        listed = [_listed(references, "references", [])]
+        listed = [texts_of(references, "references", [])]
         labels = None if objects is None else [list(objects)]
         samples = _samples([caption], listed, ["0"], [image], labels, None)
         told: dict[str, Explanation | CaptiousError] = {}
@@ -234,6 +229,28 @@ class Scorer:
                 told[form] = err
         return told
 
+    def corpus_of(self, sums: Sequence[tuple[Sequence[float], int]]) -> dict[str, float]:
+        """Return the corpus values of sums that were added over several calls.
+
+        Args:
+            sums: per metric, as :attr:`Scores.sums` gives them.
+        """
+        if len(sums) != len(self.steps):
+            raise InputError(f"{len(self.steps)} metrics, but {len(sums)} sums")
+        out: dict[str, float] = {}
+        for step, (totals, count) in zip(self.steps, sums, strict=True):
+            values = np.full(len(step.metric.columns), np.nan)
+            if count:
+                try:
+                    with np.errstate(all="ignore"):
+                        values = step.metric.corpus(np.array(totals), np.array(float(count)))
+                except (IndexError, ValueError):
+                    values = np.zeros(0)
+            if values.shape != (len(step.metric.columns),):
+                raise InputError(f"{len(totals)} totals are not the sums of {step.metric.name}")
+            out |= {n: float(values[at]) for n, at in zip(step.names, step.index, strict=True)}
+        return out
+
     @property
     def steady(self) -> bool:
         """Whether no number depends on what else is in the call: all corpus facts are known."""
@@ -245,11 +262,11 @@ class Scorer:
         problems: list[str] = []
         read = References(references, problems)
         if read.by_row is not None:
-            self._by_row = [_listed(r, f"references[{i}]", problems)
+            self._by_row = [texts_of(r, f"references[{i}]", problems)
                             for i, r in enumerate(read.by_row)]  # fmt: skip
         else:
             self._by_id = {
-                name: _listed(r, f"references[{name!r}]", problems)
+                name: texts_of(r, f"references[{name!r}]", problems)
                 for name, r in read.by_id.items()
             }
         if problems:
@@ -295,23 +312,8 @@ class Scorer:
                     problems = [f"{len(texts)} captions, but references of {len(out)} images"]
             else:
                 out = [()] * len(texts)
-        elif isinstance(given, Mapping):
-            table = {key(k): v for k, v in given.items()}
-            problems = [
-                f"captions[{i}]: there are no references for the id {name!r}"
-                for i, name in enumerate(names)
-                if name not in table
-            ]
-            out = [_listed(table.get(n), f"references[{n!r}]", problems) for n in names]
         else:
-            rows = list(given) if isinstance(given, Iterable) else None
-            if rows is None or (isinstance(given, str) and not single):
-                raise InputError(f"references are one list of texts per caption, not {given!r}")
-            if single and all(isinstance(r, str) for r in rows):
-                rows = [[given] if isinstance(given, str) else rows]
-            if len(rows) != len(texts):
-                raise InputError(f"{len(texts)} captions, but {len(rows)} lists of references")
-            out = [_listed(r, f"references[{i}]", problems) for i, r in enumerate(rows)]
+            return references_of(given, names, single)
         if problems:
             raise InputError(problems)
         return out
@@ -411,41 +413,6 @@ def with_frequencies(step: Step, df: str) -> Step:
     return replace(step, metric=replace(metric, df=df))  # type: ignore[call-arg]
 
 
-def _captions(given: Any, ids: Sequence[Any] | None) -> tuple[list[str], list[str]]:
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, Mapping):
-        ids, given = list(given), list(given.values())
-    if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise InputError(f"captions are texts, not {given!r}")
-    texts = list(given)
-    problems = [f"captions[{i}] {wrong}" for i, t in enumerate(texts) if (wrong := text_problem(t))]
-    names = [str(i) for i in range(len(texts))] if ids is None else [key(i) for i in ids]
-    if len(names) != len(texts):
-        problems.append(f"{len(texts)} captions, but {len(names)} ids")
-    if problems:
-        raise InputError(problems)
-    if not texts:
-        raise InputError("there is no caption to score")
-    return texts, names
-
-
-def _listed(given: Any, where: str, problems: list[str]) -> tuple[str, ...]:
-    """Return the references of a caption; None means none."""
-    if given is None:
-        return ()
-    if isinstance(given, str):
-        given = (given,)
-    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        problems.append(f"{where}: references are a list of texts, not {given!r}")
-        return ()
-    texts = tuple(given)
-    for j, text in enumerate(texts):
-        if (wrong := text_problem(text)) is not None:
-            problems.append(f"{where}[{j}] {wrong}")
-    return texts
-
-
 def _samples(
     texts: list[str],
     references: list[tuple[str, ...]],
@@ -456,12 +423,12 @@ def _samples(
 ) -> CaptionSet:
     photographs: dict[str, bytes] = {}
     pictures: list[str | None] = []
-    for i, image in enumerate(_per_caption(images, names, "images")):
+    for i, image in enumerate(per_caption(images, names, "images")):
         name, content = (None, None) if image is None else handed_over(image, f"images[{i}]")
         if name is not None and content is not None:
             photographs[name] = content
         pictures.append(name)
-    labels = _per_caption(objects, names, "objects")
+    labels = per_caption(objects, names, "objects")
     samples = CaptionSet.build(
         texts,
         references,
@@ -472,17 +439,3 @@ def _samples(
     if photographs:
         samples = replace(samples, evidence=replace(samples.evidence, photographs=photographs))
     return evidence.given(samples, (), regions)
-
-
-def _per_caption(given: Any, names: list[str], what: str) -> list[Any]:
-    if given is None:
-        return [None] * len(names)
-    if isinstance(given, Mapping):
-        table = {key(k): v for k, v in given.items()}
-        return [table.get(name) for name in names]
-    if isinstance(given, str | bytes):
-        given = [given]
-    rows = list(given)
-    if len(rows) != len(names):
-        raise InputError(f"{len(names)} captions, but {len(rows)} {what}")
-    return rows

@@ -18,6 +18,7 @@ import numpy as np
 
 from captious import registry
 from captious._version import __version__
+from captious.calling import Unscored
 from captious.engine.executors import Executor, Local
 from captious.engine.job import ScoringJob
 from captious.engine.plan import Step
@@ -33,10 +34,9 @@ from captious.engine.stream import (
     reader_of,
     ready,
 )
-from captious.engine.table import Unscored
 from captious.errors import InputError, UsageError
 from captious.io.batches import ROWS, Reader
-from captious.io.files import replacing
+from captious.io.files import replacing, sweep
 from captious.io.sinks import ParquetSink
 from captious.metrics.base import Metric
 from captious.progress import Progress
@@ -119,7 +119,9 @@ def score_shards(
         UsageError: the folder holds outputs of another job.
     """
     if job.references is not None or job.images is not None:
-        raise UsageError("shards hold their references and name their photographs themselves")
+        raise UsageError(
+            "with a folder as output, references and photographs are columns of the input files"
+        )
     worker = executor or Local()
     steps = ready(job)
     metrics = leaves(step.metric for step in steps)
@@ -135,6 +137,8 @@ def score_shards(
             bar.advance()
     tally = Tally(steps)
     for shard in listed:
+        sweep(shard.output)
+        sweep(shard.sums)
         tally.merge(_load(shard.sums, steps))
     return tally.summary(contexts, job)
 

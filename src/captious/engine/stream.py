@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from captious import registry
+from captious.calling import Unscored
 from captious.engine import evidence
 from captious.engine.cache import StatisticsCache
 from captious.engine.executors import Executor, Local
 from captious.engine.job import ScoringJob
 from captious.engine.plan import Step
 from captious.engine.run import PrepareChunk, ScoreChunk, combined, leaves, merged_facts
-from captious.engine.table import CorpusValue, Unscored
+from captious.engine.table import CorpusValue
 from captious.errors import CaptiousError, InputError
 from captious.io.batches import ROWS, Batch, Reader, shards
 from captious.io.references import References
@@ -436,8 +437,8 @@ class Tally:
         for step in self.steps:
             if Need.REFERENCES in step.metric.needs and not self.most:
                 raise InputError(
-                    f"{step.metric.name} needs references, and no caption has any: they stand in "
-                    "the column 'references', or in files named with --refs"
+                    f"{step.metric.name} needs references, and no caption has any: put them "
+                    "into the column 'references', or name files with --refs"
                 )
         label = str(self.fewest) if self.fewest == self.most else f"{self.fewest}..{self.most}"
         signatures: dict[str, str] = {}

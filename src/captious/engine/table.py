@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from captious import registry
+from captious.calling import Unscored
 from captious.engine.plan import Step
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.reading import reading
@@ -36,15 +37,6 @@ class CorpusValue(float):
         self = super().__new__(cls, value)
         self.low, self.high = float(low), float(high)
         return self
-
-
-class Unscored(NamedTuple):
-    """A caption that a column has no value for."""
-
-    id: str
-    system: str
-    column: str
-    reason: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,7 +129,9 @@ class ScoreTable:
             columns = {n: c for s in steps for n, c in zip(s.names, s.columns, strict=True)}
             named = [set(stored.values), set(stored.signatures), *map(set, corpora.values())]
             if any(names != set(columns) for names in named):
-                raise InputError(f"{path}: its metrics, values and signatures name other columns")
+                raise InputError(
+                    f"{path}: its metrics, values and signatures have different columns"
+                )
             if any(len(values) != len(stored.samples) for values in stored.values.values()):
                 raise InputError(f"{path}: a column does not have a value for every caption")
             return cls(
@@ -243,9 +237,11 @@ class ScoreTable:
     def __repr__(self) -> str:
         shown = []
         for system, values in self.corpora.items():
-            some = ", ".join(f"{name}={value:.4f}" for name, value in list(values.items())[:4])
+            first_values = ", ".join(
+                f"{name}={value:.4f}" for name, value in list(values.items())[:4]
+            )
             more = f", ... {len(values) - 4} more" if len(values) > 4 else ""
-            shown.append(f"{system + ': ' if system else ''}{some}{more}")
+            shown.append(f"{system + ': ' if system else ''}{first_values}{more}")
         return f"<ScoreTable: {len(self):,} captions; {'; '.join(shown[:4])}>"
 
     def _repr_html_(self) -> str:
@@ -269,7 +265,7 @@ def join(tables: Sequence[ScoreTable], names: Sequence[str]) -> ScoreTable:
     first = tables[0]
     problems = [
         f"{name}: its metrics are {', '.join(table.metric_forms)}, those of {names[0]} are "
-        f"{', '.join(first.metric_forms)}; tables of the same metrics can be compared"
+        f"{', '.join(first.metric_forms)}; only tables of the same metrics can be compared"
         for table, name in zip(tables, names, strict=True)
         if table.metric_forms != first.metric_forms
     ]

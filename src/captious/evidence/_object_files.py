@@ -144,7 +144,7 @@ def _record(path: Path, row: Any) -> Iterator[Found]:
         raise InputError(f"{path}: expected a list of objects, found {str(row)[:40]!r}")
     image = _first(row, _IMAGE)
     if image is None:
-        raise InputError(f"{path}: an entry names no image: {str(row)[:60]}")
+        raise InputError(f"{path}: an entry has no image: {str(row)[:60]}")
     if "category_id" in row:
         if row["category_id"] not in COCO:
             raise InputError(

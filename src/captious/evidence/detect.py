@@ -1,11 +1,13 @@
 """Object detectors: what is in a photograph, and where.
 
-Four kinds of detector share one small interface:
+Five kinds of detector share one small interface:
 
 * ``ssd-mobilenet-v2-coco``: the offline default, SSD-MobileNetV2 with the 80 COCO classes through
   OpenCV, about 50 ms per photograph on one core;
 * ``words-coco``: our word detector, a thousand nouns of captions over grid regions
   (:mod:`captious.evidence.word_detector`);
+* ``imagenet``: the ImageNet classes of the backbones behind the region features, as words
+  (:mod:`captious.evidence.imagenet_detector`);
 * any object detector of transformers by hub name or folder (DETR, RT-DETR, YOLOS, ...), what the
   VIFIDEL paper calls D80;
 * an open-vocabulary detector of transformers (OWL-ViT, OWLv2) with a list of labels, such as the
@@ -28,12 +30,16 @@ from captious.reading import read_text
 if TYPE_CHECKING:
     from PIL import Image
 
-DEFAULT, WORDS = "ssd-mobilenet-v2-coco", "words-coco"
+DEFAULT, WORDS, IMAGENET = "ssd-mobilenet-v2-coco", "words-coco", "imagenet"
 THRESHOLD = 0.3
 """What agreed best with people on PASCAL-50S for the default detector."""
 
 WORDS_THRESHOLD = 0.2
 """Least probability of a word; chosen on photographs that nobody judged (see its model card)."""
+
+IMAGENET_THRESHOLD = 0.5
+"""Least probability of a word among ImageNet's; chosen on photographs that nobody judged."""
+
 SAME_PLACE = 0.8
 """Overlap (intersection over union) from which two boxes are one object: the surer class stays."""
 
@@ -69,8 +75,8 @@ def load_detector(name: str = DEFAULT, labels: str | None = None) -> Detector:
     """Load a detector by name.
 
     Args:
-        name: the default's name, ``words-coco`` or the folder of a word detector, or a name or
-            folder of a transformers detector.
+        name: the default's name, ``imagenet``, ``words-coco`` or the folder of a word detector, or
+            a name or folder of a transformers detector.
         labels: what an open-vocabulary detector shall look for: a file with one label per line, or
             labels separated by commas.
 
@@ -82,6 +88,12 @@ def load_detector(name: str = DEFAULT, labels: str | None = None) -> Detector:
         if labels:
             raise UsageError(f"{name} knows its own 80 classes; labels are for OWL-ViT and OWLv2")
         return SsdDetector(assets.resolve(DEFAULT, wanted_by="captious detect"))
+    if name == IMAGENET:
+        from captious.evidence import imagenet_detector
+
+        if labels:
+            raise UsageError(f"{name} knows its own classes; labels are for OWL-ViT and OWLv2")
+        return imagenet_detector.load()
     if name == WORDS or (Path(name) / "config.json").is_file():
         from captious.evidence import word_detector
 
@@ -94,7 +106,7 @@ def load_detector(name: str = DEFAULT, labels: str | None = None) -> Detector:
 
 def default_threshold(name: str) -> float:
     """Return how sure a detector of this name must be where nobody says."""
-    return WORDS_THRESHOLD if name == WORDS else THRESHOLD
+    return {WORDS: WORDS_THRESHOLD, IMAGENET: IMAGENET_THRESHOLD}.get(name, THRESHOLD)
 
 
 class SsdDetector:
@@ -128,12 +140,12 @@ class SsdDetector:
         wide, high = image.size
         blob = self._cv2.dnn.blobFromImage(np.asarray(image), size=(300, 300), swapRB=False)
         self._net.setInput(blob)
-        found = []
+        detections = []
         for _, number, score, x0, y0, x1, y1 in self._net.forward()[0, 0].tolist():
             if score >= threshold and int(number) in COCO:
                 box = _clip((x0 * wide, y0 * high, x1 * wide, y1 * high), wide, high)
-                found.append(Detection(COCO[int(number)], score, box))
-        return without_rivals(sorted(found, key=lambda d: -d.score))
+                detections.append(Detection(COCO[int(number)], score, box))
+        return without_rivals(sorted(detections, key=lambda d: -d.score))
 
 
 class TransformersDetector:
@@ -175,16 +187,16 @@ class TransformersDetector:
                     outputs, threshold=threshold, target_sizes=sizes
                 )[0]
                 names = self._model.config.id2label
-        found = []
+        detections = []
         rows = zip(result["scores"], result["labels"], result["boxes"], strict=True)
         for score, number, box in rows:
             label = readable(names[int(number)])
             if label and label != "n/a":  # COCO's unused ids in DETR's head
-                found.append(Detection(label, float(score), _clip(box.tolist(), wide, high)))
-        return sorted(found, key=lambda d: -d.score)
+                detections.append(Detection(label, float(score), _clip(box.tolist(), wide, high)))
+        return sorted(detections, key=lambda d: -d.score)
 
 
-def without_rivals(found: list[Detection], overlap: float = SAME_PLACE) -> list[Detection]:
+def without_rivals(detections: list[Detection], overlap: float = SAME_PLACE) -> list[Detection]:
     """Drop a detection whose place a surer one of another class holds; the surest come first.
 
     Detectors suppress doubles within a class only: the same animal may be a bear and a dog.
@@ -196,9 +208,11 @@ def without_rivals(found: list[Detection], overlap: float = SAME_PLACE) -> list[
         ['bear']
     """
     kept: list[Detection] = []
-    for one in found:
-        if not any(k.label != one.label and _shared(k.box, one.box) >= overlap for k in kept):
-            kept.append(one)
+    for detection in detections:
+        if not any(
+            k.label != detection.label and _shared(k.box, detection.box) >= overlap for k in kept
+        ):
+            kept.append(detection)
     return kept
 
 
@@ -220,10 +234,10 @@ def read_labels(text: str) -> tuple[str, ...]:
             lines = [line.rsplit(",", 1)[-1] for line in lines]
     else:
         lines = text.split(",")
-    found = tuple(dict.fromkeys(readable(line) for line in lines if line.strip()))
-    if not found:
+    labels = tuple(dict.fromkeys(readable(line) for line in lines if line.strip()))
+    if not labels:
         raise InputError(f"{text}: no labels in it")
-    return found
+    return labels
 
 
 def _transformers_detector(name: str, labels: str | None) -> Detector:

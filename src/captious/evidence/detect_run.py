@@ -112,12 +112,12 @@ def detected_store(
     return ObjectStore(loaded.signature, ObjectStore.read(out).by_image), run.skipped
 
 
-def _rows(key: str, found: list[Detection]) -> Iterator[dict[str, Any]]:
-    for item in found:
+def _rows(key: str, detections: list[Detection]) -> Iterator[dict[str, Any]]:
+    for item in detections:
         left, top, right, bottom = item.box
         yield {"image": key, "label": item.label, "score": item.score, "left": left, "top": top,
                "right": right, "bottom": bottom}  # fmt: skip
-    if not found:
+    if not detections:
         yield {"image": key}
 
 

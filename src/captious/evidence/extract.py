@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 from captious import assets, settings
 from captious.errors import InputError, MissingExtra, UsageError
 from captious.evidence.handles import ExtractedRegions
-from captious.evidence.images import find_images, open_photograph, photograph_digest
+from captious.evidence.images import open_photograph, photograph_digest
+from captious.evidence.photographs import open_photographs
 from captious.evidence.regions import RegionFolder, RegionSet, RegionWriter
 from captious.progress import Progress
 from captious.reading import read_bytes, reading
@@ -51,6 +52,9 @@ T = TypeVar("T")
 Floats = NDArray[np.float32]
 PATIENCE = 20.0
 """Seconds after which what was extracted is stored, even if it is not a full part."""
+
+PART_BYTES = 256 << 20
+"""Encoded photographs out of an archive that wait in memory for the backbones."""
 
 Detector = Callable[["Image.Image"], Floats]
 
@@ -442,35 +446,38 @@ def extract_folder(
     part: int = 128,
     only: Sequence[str] | None = None,
 ) -> tuple[RegionFolder, list[str]]:
-    """Extract every photograph below a folder; a stopped run goes on where it was.
+    """Extract every photograph of a folder, a tar or a zip; a stopped run goes on where it was.
 
     Args:
-        photographs: the folder, or one photograph.
+        photographs: the folder or archive, or one photograph.
         target: where the store is written.
         extract: what turns a photograph into regions.
         part: photographs that are written at once.
-        only: names of the photographs to take, relative to the folder; None = all.
+        only: names of the photographs to take, relative to the folder or archive; None = all.
 
     Returns:
         The store, and one line per photograph that could not be read.
     """
-    root = Path(photographs)
-    files = find_images(root)
-    if not files:
-        raise InputError(f"{root}: no photographs there")
-    base = root.parent if root.is_file() else root
+    collection = open_photographs(photographs)
+    names = collection.names()
+    if not names:
+        raise InputError(
+            [f"{photographs}: no photographs there", *collection.problems]
+            if collection.problems
+            else f"{photographs}: no photographs there"
+        )
     writer = RegionWriter(target, extract.dim, extract.source)
-    named = {file.relative_to(base).as_posix(): file for file in files}
     if only is not None:
-        absent = [name for name in only if name not in named]
+        held = set(names)
+        absent = [name for name in only if name not in held]
         if absent:
-            raise InputError([f"{root}: no photograph {name!r} there" for name in absent])
-        named = {name: named[name] for name in only}
+            raise InputError([f"{photographs}: no photograph {name!r} there" for name in absent])
+        names = list(dict.fromkeys(only))
     done = writer.done()
-    left = [(name, file) for name, file in named.items() if name not in done]
+    left = [name for name in names if name not in done]
     problems: list[str] = []
     with Progress("extracting regions", len(left), "photographs") as bar:
-        for some in _chunks(left, part):
+        for some in _readable_parts(collection.read(left), part):
             sets: list[tuple[str, RegionSet]] = []
             written = time.monotonic()
             for name, found in extract_many(some, extract):
@@ -484,7 +491,23 @@ def extract_folder(
                     sets, written = [], time.monotonic()
             if sets:
                 writer.write_part(sets)
-    return RegionFolder(target), problems
+    return RegionFolder(target), collection.problems + problems
+
+
+def _readable_parts(
+    photographs: Iterable[tuple[str, Path | bytes]], size: int
+) -> Iterator[list[tuple[str, Path | bytes]]]:
+    """Yield lists of at most ``size`` photographs that take bounded memory before decoding."""
+    part: list[tuple[str, Path | bytes]] = []
+    held = 0
+    for name, picture in photographs:
+        part.append((name, picture))
+        held += len(picture) if isinstance(picture, bytes) else 0
+        if len(part) == size or held > PART_BYTES:
+            yield part
+            part, held = [], 0
+    if part:
+        yield part
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -16,8 +16,32 @@ from pathlib import Path
 from captious.evidence.regions import RegionSet, RegionStore
 
 
+class _Answers:
+    """Answers from the store that :meth:`opened` returns."""
+
+    def opened(self) -> RegionStore:
+        """Return the store."""
+        raise NotImplementedError
+
+    @property
+    def dim(self) -> int:
+        """Length of a feature vector."""
+        return self.opened().dim
+
+    @property
+    def source(self) -> str:
+        """What the features are."""
+        return self.opened().source
+
+    def __contains__(self, image: object) -> bool:
+        return image in self.opened()
+
+    def __getitem__(self, image: str) -> RegionSet:
+        return self.opened()[image]
+
+
 @dataclass(frozen=True)
-class GivenRegions:
+class GivenRegions(_Answers):
     """A store of region features, by its path."""
 
     path: str
@@ -27,21 +51,9 @@ class GivenRegions:
         """The opened store."""
         return _opened(self.path, _state(Path(self.path)))
 
-    @property
-    def dim(self) -> int:
-        """Length of a feature vector."""
-        return self.store.dim
-
-    @property
-    def source(self) -> str:
-        """What the features are."""
-        return self.store.source
-
-    def __contains__(self, image: object) -> bool:
-        return image in self.store
-
-    def __getitem__(self, image: str) -> RegionSet:
-        return self.store[image]
+    def opened(self) -> RegionStore:
+        """Open it once per process."""
+        return self.store
 
     def only(self, images: Iterable[str]) -> GivenRegions:
         """The path is all that another process needs."""
@@ -88,26 +100,14 @@ class ExtractedRegions:
 
 
 @dataclass(frozen=True)
-class MemoryHandle:
+class MemoryHandle(_Answers):
     """A store that lives in memory: for those who made one themselves, and for tests."""
 
     store: RegionStore
 
-    @property
-    def dim(self) -> int:
-        """Length of a feature vector."""
-        return self.store.dim
-
-    @property
-    def source(self) -> str:
-        """What the features are."""
-        return self.store.source
-
-    def __contains__(self, image: object) -> bool:
-        return image in self.store
-
-    def __getitem__(self, image: str) -> RegionSet:
-        return self.store[image]
+    def opened(self) -> RegionStore:
+        """It is open."""
+        return self.store
 
     def only(self, images: Iterable[str]) -> MemoryHandle:
         """Copy the regions of these images into a store of their own."""

@@ -69,7 +69,9 @@ def seen(
     if DEFAULT in sources:
         cache = DetectionCache(load_detector(DEFAULT))
         detected, problems = cache.detections(photographs)
-        parts.append({image: list(map(_place, some)) for image, some in detected.items()})
+        parts.append(
+            {image: list(map(_place, places_of_one)) for image, places_of_one in detected.items()}
+        )
         told.append(cache.source)
         photographs = {image: photographs[image] for image in detected}
     if WORDS in sources:
@@ -82,9 +84,9 @@ def seen(
     places: dict[str, tuple[Place, ...]] = {}
     for image in dict.fromkeys(image for part in parts for image in part):
         mine = [part[image] for part in parts if image in part]
-        several = [[place.label for place in some] for some in mine]
+        several = [[place.label for place in places_of_one] for places_of_one in mine]
         labels[image] = tuple(several[0]) if len(told) == 1 else joined(several)
-        places[image] = tuple(place for some in mine for place in some)
+        places[image] = tuple(place for places_of_one in mine for place in places_of_one)
     return Labels(labels, " + ".join(told), places), problems
 
 
@@ -130,5 +132,5 @@ def _readable(
     return good, problems
 
 
-def _place(one: Detection) -> Place:
-    return Place(one.label, one.score, one.box)
+def _place(detection: Detection) -> Place:
+    return Place(detection.label, detection.score, detection.box)

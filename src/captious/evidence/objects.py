@@ -61,9 +61,9 @@ class ObjectStore:
 
     @classmethod
     def _read(cls, path: Path, threshold: float) -> ObjectStore:
-        found: dict[str, list[str]] = {}
+        labels_by_image: dict[str, list[str]] = {}
         for item in _object_files.read(path):
-            labels = found.setdefault(item.image, [])
+            labels = labels_by_image.setdefault(item.image, [])
             if not isinstance(item.score, int | float | None):
                 raise InputError(
                     f"{path}: the score of an object in {item.image[:80]!r} is "
@@ -72,18 +72,18 @@ class ObjectStore:
             sure = item.score is None or item.score >= threshold
             if item.label is not None and sure:
                 labels.append(item.label)
-        if not found:
+        if not labels_by_image:
             raise InputError(f"{path}: holds no image")
-        return cls(path.name, {image: tuple(labels) for image, labels in found.items()})
+        return cls(path.name, {image: tuple(labels) for image, labels in labels_by_image.items()})
 
     def __len__(self) -> int:
         return len(self.by_image)
 
     def labels(self, image_key: str) -> tuple[str, ...] | None:
         """Return the labels of an image, or None if the store does not know the image."""
-        found = self.by_image.get(image_key)
-        if found is not None:
-            return found
+        labels = self.by_image.get(image_key)
+        if labels is not None:
+            return labels
         for alias in _aliases(image_key):
             key = self._by_alias.get(alias)
             if key:
@@ -119,8 +119,8 @@ def joined(parts: Sequence[Sequence[str]], counts: bool = False) -> tuple[str, .
     names = dict.fromkeys(label for part in parts for label in part)
     if not counts:
         return tuple(names)
-    found = [Counter(part) for part in parts]
-    return tuple(n for n in names for _ in range(max(c[n] for c in found)))
+    counters = [Counter(part) for part in parts]
+    return tuple(n for n in names for _ in range(max(c[n] for c in counters)))
 
 
 def union(stores: Sequence[ObjectStore]) -> ObjectStore:

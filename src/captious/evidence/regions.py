@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -92,7 +93,8 @@ class KeyTable(Mapping[str, int]):
     """Image ids -> row, forgiving about how users write them.
 
     An image may be asked for by its id, by a path ending in it, by its file name or by its file
-    name without extension. A short form that fits two images is not accepted for either.
+    name without extension; a COCO photograph by either of its official names. A short form that
+    fits two images is not accepted for either.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
@@ -132,10 +134,14 @@ class KeyTable(Mapping[str, int]):
         return len(self._exact)
 
 
+_COCO = re.compile(r"^COCO_(train|val|test)20\d\d_(?=\d{12}$)")
+
+
 def _short_forms(name: str) -> tuple[str, ...]:
     base = PurePath(name).name
     stem = base[: base.rfind(".")] if "." in base[1:] else base
-    return (base, stem)
+    number = _COCO.sub("", stem)  # COCO renamed its files in 2017
+    return (base, stem) if number == stem else (base, stem, number)
 
 
 class MemoryRegions:

@@ -27,15 +27,15 @@ def contact_sheet(
     """Draw the first `limit` photographs of a file of detections; return how many were drawn."""
     from PIL import Image
 
-    found: dict[str, list[Found]] = {}
+    by_photograph: dict[str, list[Found]] = {}
     for item in read(detections):
-        found.setdefault(item.image, []).append(item)
+        by_photograph.setdefault(item.image, []).append(item)
     tiles: list[Any] = []
     for key, path in images:
         if len(tiles) == limit:
             break
-        if key in found:
-            tiles.append(_tile(key, path, found[key], tile))
+        if key in by_photograph:
+            tiles.append(_tile(key, path, by_photograph[key], tile))
     if not tiles:
         raise InputError("no photograph to draw on the sheet")
     columns = min(columns, len(tiles))
@@ -47,7 +47,7 @@ def contact_sheet(
     return len(tiles)
 
 
-def _tile(key: str, path: Path, found: list[Found], size: int) -> Any:
+def _tile(key: str, path: Path, boxes: list[Found], size: int) -> Any:
     from PIL import Image, ImageDraw
 
     picture = open_image(path)
@@ -58,7 +58,7 @@ def _tile(key: str, path: Path, found: list[Found], size: int) -> Any:
     tile = Image.new("RGB", (size, size + 18), "white")
     tile.paste(small, (0, 0))
     draw = ImageDraw.Draw(tile)
-    for item in found:
+    for item in boxes:
         if item.label is None or item.box is None:
             continue
         left, top, right, bottom = (v * scale for v in item.box)

@@ -110,16 +110,16 @@ class WordDetector:
         logits = self.network.logits(regions.features.astype(np.float64))
         likely = noisy_or(logits)
         whole = (0.0, 0.0, float(regions.width or 1), float(regions.height or 1))
-        found: list[Detection] = []
+        detections: list[Detection] = []
         for number in np.argsort(-likely, kind="stable"):
-            if likely[number] < threshold and len(found) >= least:
+            if likely[number] < threshold and len(detections) >= least:
                 break
             box = whole
             if regions.boxes is not None:
                 left, top, right, bottom = regions.boxes[int(logits[:, number].argmax())].tolist()
                 box = (left, top, right, bottom)
-            found.append(Detection(self.network.words[number], float(likely[number]), box))
-        return found
+            detections.append(Detection(self.network.words[number], float(likely[number]), box))
+        return detections
 
     def detect(self, image: Image.Image, threshold: float = WORDS_THRESHOLD) -> list[Detection]:
         """Extract the regions of a picture and return its words."""
@@ -168,7 +168,7 @@ def _network(folder: Path, facts: dict[str, Any]) -> WordNetwork:
         len(words) == len(second) == len(second_bias)
         and second.shape[1] == len(first) == len(first_bias)
     ):
-        raise InputError(f"{folder}: weights and words do not belong together")
+        raise InputError(f"{folder}: weights and words do not match")
     return WordNetwork(tuple(map(str, words)), (first, first_bias), (second, second_bias))
 
 

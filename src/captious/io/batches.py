@@ -21,14 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from captious.calling import key, text_problem
 from captious.errors import InputError
 from captious.evidence.images import handed_over
 from captious.io import sources
 from captious.io.load import Album
-from captious.io.references import References, text_problem
-from captious.io.sources import NAMES, key
+from captious.io.references import References
+from captious.io.sources import NAMES
 from captious.reading import cause, is_address, parquet_batches, reading, streamed
-from captious.types import CaptionSet, TextPool
+from captious.types import CaptionSet
 
 ROWS = 20_000
 """Rows of a batch: some 100 MB of working memory with five references each."""
@@ -149,8 +150,7 @@ class Reader:
                 yield self._batch(table, system)
 
     def _batch(self, table: pa.Table, system: str) -> Batch:
-        ids = table.column("id").to_numpy()
-        images = table.column("image").to_numpy()
+        ids, images = (table.column(name).to_pylist() for name in ("id", "image"))
         if self._references is not None:
             listed = self._joined(ids, images, table.column("references"))
             table = table.set_column(table.column_names.index("references"), "references", listed)
@@ -169,7 +169,7 @@ class Reader:
 
     def _photographs(self, ids: Any, images: Any) -> Any:
         folder = self._folder
-        out = images.copy()
+        out = list(images)
         for row, (name, image) in enumerate(zip(ids, images, strict=True)):
             place = (
                 None if folder is None else folder.find(str(image if image is not None else name))
@@ -181,34 +181,15 @@ class Reader:
 def batch_of(table: pa.Table, system: str = "") -> Batch:
     """Return a batch from rows as :func:`checked` gives them."""
     column = {name: table.column(name).combine_chunks() for name in table.column_names}
-    ids = column["id"].to_numpy(zero_copy_only=False)
-    images = column["image"].to_numpy(zero_copy_only=False)
-    systems = pc.fill_null(column["system"], system).to_numpy(zero_copy_only=False)
-    samples = _caption_set(column["caption"], column["references"], ids, images, systems)
+    samples = CaptionSet.of_arrow(
+        column["caption"],
+        column["references"],
+        ids=column["id"].to_pylist(),
+        images=column["image"].to_pylist(),
+        systems=column["system"].fill_null(system).to_pylist(),
+    )
     samples = _with_evidence(samples, column["objects"], column["photograph"])
     return Batch(samples, _told(column["problem"]))
-
-
-def _caption_set(
-    caption: pa.Array, references: pa.ListArray, ids: Any, images: Any, systems: Any
-) -> CaptionSet:
-    counts = pc.fill_null(pc.list_value_length(references), 0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    flat = pa.concat_arrays(
-        [pc.fill_null(caption, ""), references.flatten().cast(pa.large_string())]
-    )
-    coded = flat.dictionary_encode()
-    index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return CaptionSet(
-        pool=TextPool(coded.dictionary),
-        caption=index[: len(caption)],
-        reference=index[len(caption) :],
-        offsets=offsets,
-        ids=ids,
-        images=images,
-        systems=systems,
-    )
 
 
 def _with_evidence(samples: CaptionSet, objects: pa.Array, photographs: pa.Array) -> CaptionSet:
@@ -454,10 +435,10 @@ def checked(
         image = source.image[row] if source.image is not None else None
         name, picture, wrong = _picture(image)
         why = why or wrong
-        given = source.id[row] if source.id is not None else None
+        held_id = source.id[row] if source.id is not None else None
         system = source.system[row] if source.system is not None else None
         labels = source.objects[row] if source.objects is not None else None
-        made["id"][row] = f"{prefix}{start + row}" if given is None else key(given)
+        made["id"][row] = f"{prefix}{start + row}" if held_id is None else key(held_id)
         made["image"][row] = name
         made["photograph"][row] = picture
         made["system"][row] = None if system in (None, "") else str(system)
@@ -469,12 +450,12 @@ def checked(
     return pa.table({n: pa.array(c, _COLUMNS[n]) for n, c in made.items()}, schema=_SCHEMA)
 
 
-def _listed(given: Any) -> tuple[list[str], str | None]:
-    if given is None:
+def _listed(value: Any) -> tuple[list[str], str | None]:
+    if value is None:
         return [], None
-    texts = [given] if isinstance(given, str) else given
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
-        return [], f"references are a list of texts, not {repr(given)[:40]}"
+        return [], f"references are a list of texts, not {repr(value)[:40]}"
     for number, text in enumerate(texts, 1):
         if (wrong := text_problem(text)) is not None:
             return [], f"reference {number} {wrong}"

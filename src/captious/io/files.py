@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from typing import IO, Any
 from captious.errors import UsageError
 from captious.reading import cause, parse_json, read_bytes, read_json, read_text
 
-__all__ = ["parse_json", "read_bytes", "read_json", "read_text", "replacing", "suffix"]
+__all__ = ["parse_json", "read_bytes", "read_json", "read_text", "replacing", "suffix", "sweep"]
 
 
 @contextmanager
@@ -38,6 +39,25 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of a file left behind that were killed on this machine."""
+    for part in path.parent.glob(f".{glob.escape(path.name[:200])}.*.part"):
+        number = part.name.rpartition(".part")[0].rpartition(".")[2]
+        if number.isdigit() and int(number) != os.getpid() and not _alive(int(number)):
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
 
 
 def suffix(path: Path) -> str:

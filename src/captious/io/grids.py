@@ -6,15 +6,26 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-WORDS = ("metric", "id", "system", "caption", "pair", "test")
+WORDS = (
+    "metric", "id", "system", "caption", "pair", "test", "attack", "remarks", "kind", "photograph",
+    "what it is", "needs", "gives", "set", "state", "model or table", "purpose", "licence",
+)  # fmt: skip
 """Headers of columns that hold words; all others hold numbers and are set to the right."""
 
 Cells = Sequence[Sequence[str]]
+Part = str | Cells
+"""A table, or lines of text between tables."""
 
 
 def grid(cells: Cells, format: str) -> str:
     """Return a table of cells, the first row being its header, as text, markdown or latex."""
     return {"text": _text, "markdown": _markdown, "latex": latex}[format](cells)
+
+
+def joined(parts: Sequence[Part], format: str) -> str:
+    """Return tables and texts below each other, a blank line between them."""
+    told = [part if isinstance(part, str) else grid(part, format) for part in parts]
+    return "\n\n".join(told) + "\n"
 
 
 def width(cells: Cells) -> int:

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from captious.calling import key, text_problem
 from captious.errors import InputError
 from captious.evidence.images import handed_over
 from captious.io.references import (
@@ -20,9 +21,8 @@ from captious.io.references import (
     examples,
     paths_in,
     source_of,
-    text_problem,
 )
-from captious.io.sources import Source, key
+from captious.io.sources import Source
 from captious.types import CaptionSet
 
 MAX_REFERENCES = 10_000
@@ -143,8 +143,8 @@ class _Rows:
         for row in range(size):
             if row in dropped:
                 continue
-            given = part.id[row] if part.id is not None else None
-            name_of = key(given) if given is not None else str(row)
+            held_id = part.id[row] if part.id is not None else None
+            name_of = key(held_id) if held_id is not None else str(row)
             system = name
             if part.system is not None and part.system[row] not in (None, ""):
                 system = str(part.system[row])
@@ -184,15 +184,15 @@ class _Rows:
             f"{other.what} there: {other.examples()}. --skip-unmatched leaves these captions out"
         )
 
-    def _checked(self, given: Any, part: Source, row: int) -> list[str]:
-        if given is None:
+    def _checked(self, labels: Any, part: Source, row: int) -> list[str]:
+        if labels is None:
             return []
-        if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        if isinstance(labels, Mapping) or not isinstance(labels, Iterable):
             self.problems.append(
-                f"{part.where(row)}: references are a list of texts, not {given!r}"
+                f"{part.where(row)}: references are a list of texts, not {labels!r}"
             )
             return []
-        texts = [given] if isinstance(given, str) else list(given)
+        texts = [labels] if isinstance(labels, str) else list(labels)
         if len(texts) > MAX_REFERENCES:
             self.problems.append(f"{part.where(row)}: {len(texts)} references are too many")
             return []
@@ -271,14 +271,14 @@ class _Images:
         if self.listed is not None:
             return self._name(self.listed[row], f"images[{row}]")
         part = self.part
-        given = part.image[row] if part.image is not None else None
-        if given is not None and not isinstance(given, _NAMES):
-            return self._name(given, f"{part.where(row)}: its image")
+        held_name = part.image[row] if part.image is not None else None
+        if held_name is not None and not isinstance(held_name, _NAMES):
+            return self._name(held_name, f"{part.where(row)}: its image")
         if self.album is None:
-            return None if given is None or given == "" else key(given)
-        if given is None:
-            given = part.id[row] if part.id is not None else row
-        name = self.names.get(key(given), key(given))
+            return None if held_name is None or held_name == "" else key(held_name)
+        if held_name is None:
+            held_name = part.id[row] if part.id is not None else row
+        name = self.names.get(key(held_name), key(held_name))
         if isinstance(self.path, Album) and not self.path.files:
             return None if part.image is None else f"image:{Path(name).name}"
         file = self.album.find(name)
@@ -306,7 +306,7 @@ class _Images:
 
 
 def _labels(objects: Any, part: Source, problems: list[str]) -> Any:
-    given = part.objects
+    labels = part.objects
     if isinstance(objects, Mapping):
         table = {key(k): v for k, v in objects.items()}
 
@@ -321,15 +321,15 @@ def _labels(objects: Any, part: Source, problems: list[str]) -> Any:
 
         return look
     if objects is not None:
-        given = list(objects)
-        if len(given) != len(part):
-            problems.append(f"{len(part)} captions, but {len(given)} lists of labels")
-            given = None
-    if given is None:
+        labels = list(objects)
+        if len(labels) != len(part):
+            problems.append(f"{len(part)} captions, but {len(labels)} lists of labels")
+            labels = None
+    if labels is None:
         return lambda row: None
 
     def own(row: int) -> Any:
-        value = given[row]
+        value = labels[row]
         if value is None:
             return None
         if isinstance(value, str):

@@ -82,7 +82,8 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
         parts = [f"{left:,} captions"] if left > 0 else []
         parts += [f"the columns {', '.join(hidden)}"] if hidden else []
         said.append(
-            f"not shown: {' and '.join(parts)}; --format json has all, --rows all every caption"
+            f"not shown: {' and '.join(parts)}; --format json prints everything, --rows all "
+            "every caption"
         )
     for signature in dict.fromkeys(table.signatures.values()):
         of = [name for name, told in table.signatures.items() if told == signature]

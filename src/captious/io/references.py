@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from captious.calling import key, text_problem
 from captious.errors import InputError
 from captious.io import sources
-from captious.io.sources import Source, key
+from captious.io.sources import Source
 
-MAX_CHARS = 100_000
 _ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".txt", ".xml")
 
 
@@ -74,23 +74,6 @@ def _rows(value: Any, what: str) -> Any:
     return value
 
 
-def text_problem(value: Any) -> str | None:
-    """Return what is wrong with a caption, or None. Empty text is a caption."""
-    if type(value) is str and value.isascii() and len(value) <= MAX_CHARS:
-        return None
-    if not isinstance(value, str):
-        if value is None or (isinstance(value, float) and value != value):
-            return 'is missing (null or NaN); write "" for an empty one'
-        return f"is {type(value).__name__} ({repr(value)[:40]}), not text"
-    if len(value) > MAX_CHARS:
-        return f"has {len(value):,} characters; at most {MAX_CHARS:,} are allowed"
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return "holds half of a surrogate pair; the text was cut inside a character"
-    return None
-
-
 def examples(names: Iterable[str]) -> str:
     """Return a few of the names, quoted."""
     listed = list(islice(names, 4))
@@ -129,36 +112,36 @@ class References:
 
     what = "references"
 
-    def __init__(self, given: Any, problems: list[str]) -> None:
+    def __init__(self, references: Any, problems: list[str]) -> None:
         self.problems = problems
-        paths = paths_in(given)
-        found = [source_of(g, "references") for g in paths or [given]]
+        paths = paths_in(references)
+        sources = [source_of(g, "references") for g in paths or [references]]
         self.source_names: dict[str, str] = {}
-        for part in found:
+        for part in sources:
             self.source_names |= part.files_of
-        self.path = found[0].path
+        self.path = sources[0].path
         self.by_id: dict[str, list[Any]] = {}
         self.by_row: list[Any] | None = None
         self.used: set[str] = set()
         self._by_number: ByNumber | None = None
         self._matched_by_number = 0
-        if all(p.parallel for p in found):
-            self._by_position(found)
+        if all(p.parallel for p in sources):
+            self._by_position(sources)
         else:
-            self._by_name(found)
+            self._by_name(sources)
 
-    def _by_position(self, found: list[Source]) -> None:
-        streams = [p.references if p.references is not None else p.caption or [] for p in found]
-        if len(found) == 1:
+    def _by_position(self, sources: list[Source]) -> None:
+        streams = [p.references if p.references is not None else p.caption or [] for p in sources]
+        if len(sources) == 1:
             self.by_row = streams[0]
             return
         if len({len(s) for s in streams}) > 1:
-            sizes = ", ".join(f"{p.path}: {len(s)}" for p, s in zip(found, streams, strict=True))
+            sizes = ", ".join(f"{p.path}: {len(s)}" for p, s in zip(sources, streams, strict=True))
             self.problems.append(f"the reference files have different numbers of lines ({sizes})")
         self.by_row = [list(r) for r in zip(*streams, strict=False)]
 
-    def _by_name(self, found: list[Source]) -> None:
-        for part in found:
+    def _by_name(self, sources: list[Source]) -> None:
+        for part in sources:
             texts = part.references if part.references is not None else part.caption
             names = part.id if part.id is not None else part.image
             if names is None or texts is None:
@@ -168,8 +151,8 @@ class References:
                 listed = (
                     [text] if isinstance(text, str) or not isinstance(text, list | tuple) else text
                 )
-                for i, one in enumerate(listed, 1):
-                    if (wrong := text_problem(one)) is not None:
+                for i, entry in enumerate(listed, 1):
+                    if (wrong := text_problem(entry)) is not None:
                         self.problems.append(f"{part.where(row)}: reference {i} {wrong}")
                 self.by_id.setdefault(key(name), []).extend(listed)
                 if part.image is not None and part.image is not part.id:

@@ -12,19 +12,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from captious.calling import key
 from captious.errors import InputError, did_you_mean
 from captious.io import files
 from captious.reading import cause, read_parquet, to_lists
 
 # What each column is called in the files that people have.
 NAMES = {
-    "caption": ("caption", "candidate", "cand", "mt", "prediction", "hypothesis", "candidates"),
+    "caption": (
+        "caption",
+        "candidate",
+        "cand",
+        "mt",
+        "prediction",
+        "hypothesis",
+        "candidates",
+        "text",
+        "pred",
+        "generated_caption",
+    ),
     "references": ("references", "refs", "reference", "ref", "gts", "captions"),
     "id": ("id", "_id", "sample_id", "image_id", "imgid"),
     "image": ("image", "image_id", "imgid", "img", "media_path", "file_name", "filepath"),
     "system": ("system", "model"),
     "objects": ("objects", "labels"),
 }
+_AROUND = ("results", "predictions", "captions", "outputs", "records", "data")
+"""A dictionary with one of these alone is a wrapper: what it holds is read."""
 NUMBERED = re.compile(r"(?:ref|reference|caption)s?[ _-]?\d+", re.IGNORECASE)
 
 
@@ -103,6 +117,8 @@ def of_json(data: Any, path: str) -> Source:
             return _coco(data, path)
         if isinstance(data.get("images"), list | tuple):
             return _karpathy(data, path)
+        if len(data) == 1 and (name := next(iter(data))) in _AROUND:
+            return of_json(data[name], f"{path} ({name!r})")
         return _dictionary(data, path)
     if isinstance(data, Sequence) and not isinstance(data, str):
         if not data:
@@ -179,13 +195,13 @@ def _dictionary(data: Mapping[str, Any], path: str) -> Source:
             [r.get("caption") if isinstance(r, Mapping) else r for r in v] for v in data.values()
         ]
         captions = [r[0] if len(r) == 1 else None for r in refs]
-        one = all(len(r) == 1 for r in refs)
+        single = all(len(r) == 1 for r in refs)
         return Source(
             path,
             references=refs,
             id=list(data),
             image=list(data),
-            caption=captions if one else None,
+            caption=captions if single else None,
         )
     return Source(path, caption=list(data.values()), id=list(data), image=list(data))
 
@@ -218,9 +234,11 @@ def _finished(out: Source, held: Any) -> Source:
         out.caption = [c[0] if isinstance(c, list) and len(c) == 1 else c for c in out.caption]
     if out.caption is None and out.references is None:
         listed = ", ".join(map(repr, list(held)[:12])) or "nothing"
+        bare = any(str(name).strip().isdigit() for name in held)
+        hint = ". Is the header line missing?" if out.unit == "row" and bare else ""
         raise InputError(
-            f"{out.path}: no column holds captions or references; it has {listed}, "
-            "and 'caption' (and 'references') are looked for"
+            f"{out.path}: no column with captions or references; it has {listed}, "
+            f"but 'caption' (and 'references') is expected{hint}"
         )
     return out
 
@@ -336,10 +354,3 @@ def _text(path: Path) -> Source:
     if lines and not lines[-1]:
         lines.pop()
     return Source(str(path), "line", caption=[s.rstrip("\r") for s in lines], parallel=True)
-
-
-def key(value: Any) -> str:
-    """Return an id as text: 42, "42" and 42.0 are the same id."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

@@ -13,6 +13,11 @@ _SHARES = (0.05, 0.5, 0.95)
 
 
 def summary_text(summary: StreamSummary) -> str:
+    """Return the summary as plain text."""
+    return grids.joined(summary_parts(summary), "text")
+
+
+def summary_parts(summary: StreamSummary) -> list[grids.Part]:
     """Return corpus values with their intervals, and how the captions' values are spread."""
     cells = [["metric", *(s or "score" for s in summary.corpora), "5 %", "median", "95 %"]]
     for name, histogram in summary.histograms.items():
@@ -28,4 +33,4 @@ def summary_text(summary: StreamSummary) -> str:
         f"{column}: {count:,} captions not scored: {why}"
         for (column, why), count in summary.counted.items()
     ]
-    return grids.grid(cells, "text") + "\n\n" + "\n".join(said) + "\n"
+    return [cells, "\n".join(said)]

@@ -246,7 +246,7 @@ def read(path: Path) -> Stored:
             return _of_arrow(path)
         if kind == "jsonl":
             first, *rest = read_text(path).strip().split("\n")
-            whole = parse_json(first, path)
+            whole = _object(parse_json(first, path), path, "the first line")
             whole["captions"] = [parse_json(line, path) for line in rest]
         elif kind == "json":
             whole = read_json(path)
@@ -263,7 +263,10 @@ def _of_json(whole: Any, path: Path) -> Stored:
             f"{path}: this is not a table that this version of captious stored; score again with "
             "`captious score ... -o FILE`"
         )
-    rows = whole["captions"]
+    rows = [
+        _object(row, path, f"caption {number}")
+        for number, row in enumerate(_list(whole.get("captions"), path, "'captions'"), start=1)
+    ]
     values = {
         name: np.array([_number(row.get(name)) for row in rows]) for name in whole["signatures"]
     }
@@ -281,7 +284,7 @@ def _of_json(whole: Any, path: Path) -> Stored:
         images=[row.get("image") for row in rows],
         systems=[row.get("system", "") for row in rows],
     )
-    return _stored(samples, values, statistics, whole)
+    return _stored(samples, values, statistics, whole, path)
 
 
 def _of_arrow(path: Path) -> Stored:
@@ -289,7 +292,7 @@ def _of_arrow(path: Path) -> Stored:
     text = (table.schema.metadata or {}).get(b"captious")
     if text is None:
         raise InputError(f"{path}: this parquet file was not written by captious score")
-    whole = parse_json(text, path)
+    whole = _object(parse_json(text, path), path, "its description")
     if whole.get("format") != STORED or "references" not in table.column_names:
         raise InputError(f"{path}: stored by another version of captious; score again")
     values = {
@@ -307,7 +310,19 @@ def _of_arrow(path: Path) -> Stored:
         images=table.column("image").to_pylist(),
         systems=table.column("system").to_pylist(),
     )
-    return _stored(samples, values, statistics, whole)
+    return _stored(samples, values, statistics, whole, path)
+
+
+def _object(value: Any, path: Path, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: {what} is {type(value).__name__}, not a JSON object")
+    return value
+
+
+def _list(value: Any, path: Path, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{path}: {what} is {type(value).__name__}, not a list")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -317,8 +332,14 @@ def _text(value: Any) -> str:
 
 
 def _stored(
-    samples: CaptionSet, values: dict[str, Floats], statistics: list[Floats], whole: Any
+    samples: CaptionSet, values: dict[str, Floats], statistics: list[Floats], whole: Any, path: Path
 ) -> Stored:
+    for part in ("systems", "signatures", "notes", "objects"):
+        if part in whole:
+            _object(whole[part], path, f"'{part}'")
+    for system, columns in whole["systems"].items():
+        for name, value in _object(columns, path, f"the system {system!r}").items():
+            _object(value, path, f"the value {name!r}")
     if "objects" in whole:
         labels = {k: tuple(v) for k, v in whole["objects"]["by_image"].items()}
         samples = samples.with_labels(labels, whole["objects"]["source"])

@@ -79,8 +79,8 @@ def load(text: str) -> OutsideScores:
     Raises:
         InputError: the file has no scores, or several different ones for one caption.
     """
-    name, given, path_text = text.partition("=")
-    path = Path(path_text if given else text)
+    name, equals, path_text = text.partition("=")
+    path = Path(path_text if equals else text)
     checks = Checks(path.name)
     records = read_records(path, checks)
     checks.stop_if_bad()
@@ -100,7 +100,7 @@ def load(text: str) -> OutsideScores:
     keys = tuple(_key([row.get(k) for k in by], by) for _, row in records) if by else ()
     kept = _without_doubles(keys, columns, records, checks)
     checks.stop_if_bad()
-    stem = name if given else path.stem
+    stem = name if equals else path.stem
     shown = {c: stem if len(columns) == 1 else f"{stem}.{c}" for c in columns}
     return OutsideScores(
         path,

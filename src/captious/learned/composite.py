@@ -28,6 +28,7 @@ of the photographs of Flickr8k-Expert. Word vectors are GloVe, not word2vec.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.types import CaptionSet, Contribution, Contributions, Evidence, Floats, Sample
 
 SHIPPED = "composites"
+_LOST = re.compile("cut to|longer than")  # remarks about text that an input did not read
 GUARDS = ("stumbles", "distinct")  # what guarded models read besides
 
 
@@ -129,7 +131,13 @@ class _Composite(Metric):
                 int(row), one.metric.columns[one.index].undefined
             )
             reasons[int(row)] = f"its input {one.text} has no value: {why}"
-        return Stats(rows, reasons)
+        notes = {
+            f"{metric.name}: {text}": count
+            for metric, part in zip(self.inputs, parts, strict=True)
+            for text, count in part.notes.items()
+            if _LOST.search(text)
+        }
+        return Stats(rows, reasons, notes)
 
     def _features(self, model: Model, parts: Sequence[Stats]) -> Floats:
         metrics = self.inputs

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from captious.io.grids import Part
 from captious.judgements.judgement_set import Pairs, Ratings
 from captious.meta import agreement
 from captious.meta.evaluate import Evaluation, mean_rating
@@ -18,11 +20,11 @@ from captious.types import CaptionSet, Floats
 Split = dict[str, npt.NDArray[np.bool_]]
 
 
-def by_length(found: Evaluation) -> Split:
+def by_length(evaluation: Evaluation) -> Split:
     """Split ratings by the caption's number of words (thirds), pairs by which caption is longer."""
-    words = np.array([len(c.split()) for c in found.judged.samples.captions()])
-    if isinstance(found.judged.judged, Pairs):
-        pairs = found.judged.judged
+    words = np.array([len(c.split()) for c in evaluation.judged.samples.captions()])
+    if isinstance(evaluation.judged.judged, Pairs):
+        pairs = evaluation.judged.judged
         gap = (words[pairs.first] - words[pairs.second]) * pairs.preference
         return {
             "preferred is longer": gap > 0,
@@ -37,10 +39,10 @@ def by_length(found: Evaluation) -> Split:
     }
 
 
-def by_judges(found: Evaluation) -> Split:
+def by_judges(evaluation: Evaluation) -> Split:
     """Split by how far people agree: range of the ratings, or margin of the votes."""
-    if isinstance(found.judged.judged, Pairs):
-        votes = found.judged.judged.votes
+    if isinstance(evaluation.judged.judged, Pairs):
+        votes = evaluation.judged.judged.votes
         total = votes.sum(axis=1)
         if not (total > 1).any():
             return {}
@@ -50,21 +52,21 @@ def by_judges(found: Evaluation) -> Split:
             "margin 1/3 to 2/3": (margin >= 1 / 3) & (margin < 2 / 3),
             "margin over 2/3": margin >= 2 / 3,
         }
-    table = agreement.rating_matrix(found.judged.judged, len(found.judged.samples))
+    table = agreement.rating_matrix(evaluation.judged.judged, len(evaluation.judged.samples))
     if table.shape[1] < 2:
         return {}
     spread = np.nanmax(table, axis=1) - np.nanmin(table, axis=1)
     return {"judges agree": spread == 0, "one apart": spread == 1, "further apart": spread > 1}
 
 
-def by_error(found: Evaluation) -> Split:
+def by_error(evaluation: Evaluation) -> Split:
     """Split ratings by what a caption says that no reference says, by our word lists.
 
     A caption is in the first part that fits: it names things, and the references name things, but
     none of the same kind (a dog for a puppy is no error); likewise actions, numbers, colours. The
     last part holds captions in which the lists see nothing wrong.
     """
-    if isinstance(found.judged.judged, Pairs):
+    if isinstance(evaluation.judged.judged, Pairs):
         return {}
     kinds = {
         "other objects": {w: str(n) for n, line in enumerate(OBJECTS) for w in line},
@@ -72,7 +74,7 @@ def by_error(found: Evaluation) -> Split:
         "other numbers": {w: w for w in NUMBERS},
         "other colours": {w: w for w in COLOURS},
     }
-    samples = found.judged.samples
+    samples = evaluation.judged.samples
     out = {name: np.zeros(len(samples), bool) for name in (*kinds, "none of these")}
     for row, (mine, theirs) in enumerate(
         zip(samples.captions(), samples.references(), strict=True)
@@ -91,29 +93,42 @@ def by_error(found: Evaluation) -> Split:
 
 def _words(text: str) -> set[str]:
     """Return the words of a text, plurals in -s also without it."""
-    found = {w.strip(".,;:!?\"'()") for w in text.lower().split()}
-    return found | {w[:-1] for w in found if w.endswith("s")}
+    words = {w.strip(".,;:!?\"'()") for w in text.lower().split()}
+    return words | {w[:-1] for w in words if w.endswith("s")}
 
 
-def within(found: Evaluation, split: Split) -> dict[str, dict[str, float]]:
+def within(evaluation: Evaluation, split: Split) -> dict[str, dict[str, float]]:
     """Return metric -> part -> the protocol's measure inside that part of the set."""
     out: dict[str, dict[str, float]] = {}
-    judged = found.judged.judged
-    for name, scores in found.scores.items():
+    judged = evaluation.judged.judged
+    for name, scores in evaluation.scores.items():
         out[name] = {}
         for part, inside in split.items():
             if isinstance(judged, Ratings):
-                if found.protocol.pooling == "each":
+                if evaluation.protocol.pooling == "each":
                     rows, y = judged.rows, judged.values
                 else:
                     rows, y = mean_rating(judged)
                 keep = inside[rows] & ~np.isnan(scores[rows])
-                measure = agreement.MEASURES[found.protocol.measure]
+                measure = agreement.MEASURES[evaluation.protocol.measure]
                 out[name][part] = measure(scores[rows[keep]], y[keep])
             else:
                 known = inside & ~np.isnan(scores)
                 out[name][part] = float(scores[known].mean()) if known.any() else float("nan")
     return out
+
+
+def cells(
+    evaluation: Evaluation, split: Split, keep: Callable[[str], bool] = lambda metric: True
+) -> list[list[str]]:
+    """Return the parts of a split as a table, the metrics that ``keep`` names as its rows."""
+    sizes = ["captions or pairs", *(f"{int(s.sum()):,}" for s in split.values())]
+    rows = [
+        [m, *(f"{v:.4f}" for v in row.values())]
+        for m, row in within(evaluation, split).items()
+        if keep(m)
+    ]
+    return [["metric", *split], sizes, *rows]
 
 
 def correlations(scores: dict[str, Floats]) -> tuple[list[str], Floats]:
@@ -157,42 +172,40 @@ def tree(names: list[str], matrix: Floats) -> str:
     return "\n".join(draw(2 * size - 2, 0))
 
 
-def render(found: Evaluation, format: str = "text") -> str:
+def render(evaluation: Evaluation, format: str = "text") -> str:
     """Return all diagnostics of an evaluation."""
-    parts = []
+    told = parts(evaluation, format)
+    return "\n\n".join(p if isinstance(p, str) else grid(p, format) for p in told) + "\n"
+
+
+def parts(evaluation: Evaluation, format: str = "text") -> list[Part]:
+    """Return the tables of all diagnostics, and which metrics say the same."""
+    out: list[Part] = []
     for title, split in (
-        ("by caption length", by_length(found)),
-        ("by agreement of the judges", by_judges(found)),
-        ("by kind of error", by_error(found)),
+        ("by caption length", by_length(evaluation)),
+        ("by agreement of the judges", by_judges(evaluation)),
+        ("by kind of error", by_error(evaluation)),
     ):
         if not split:
             continue
-        table = within(found, split)
-        head = [f"{found.protocol.measure} {title}", *split]
-        sizes = ["captions or pairs", *(f"{int(s.sum()):,}" for s in split.values())]
-        rows = [[m, *(f"{v:.4f}" for v in row.values())] for m, row in table.items()]
-        parts.append(grid([head, sizes, *rows], format))
-    if isinstance(found.judged.judged, Ratings) and len(found.scores) > 1:
-        names, matrix = correlations(found.scores)
+        table = cells(evaluation, split)
+        table[0][0] = f"{evaluation.protocol.measure} {title}"
+        out.append(table)
+    if isinstance(evaluation.judged.judged, Ratings) and len(evaluation.scores) > 1:
+        names, matrix = correlations(evaluation.scores)
         short = [n[:14] for n in names]
-        parts.append(
-            grid(
-                [
-                    ["Spearman between metrics", *short],
-                    *(
-                        [n, *(f"{v:.2f}" for v in row)]
-                        for n, row in zip(names, matrix, strict=True)
-                    ),
-                ],
-                format,
-            )
+        out.append(
+            [
+                ["Spearman between metrics", *short],
+                *([n, *(f"{v:.2f}" for v in row)] for n, row in zip(names, matrix, strict=True)),
+            ]
         )
         text = tree(names, matrix)
-        parts.append(
-            "which metrics say the same (average linkage)\n\n"
+        out.append(
+            "which metrics rank captions alike (average linkage)\n\n"
             + (f"```\n{text}\n```" if format == "markdown" else text)
         )
-    return "\n\n".join(parts) + "\n"
+    return out
 
 
 @dataclass(frozen=True)

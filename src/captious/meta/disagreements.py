@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captious.io.grids import Cells
 from captious.judgements.judgement_set import Pairs
 from captious.meta import agreement
 from captious.meta.evaluate import Evaluation
@@ -60,20 +61,20 @@ def metric_groups(values: Floats, people: Ints) -> Ints:
         >>> metric_groups(np.array([0.1, 0.9, 0.2]), np.array([1, 1, 2])).tolist()
         [1, 2, 1]
     """
-    given = np.empty(len(people), np.int64)
-    given[np.argsort(values, kind="stable")] = np.sort(people)
-    return given
+    groups = np.empty(len(people), np.int64)
+    groups[np.argsort(values, kind="stable")] = np.sort(people)
+    return groups
 
 
-def examples(found: Evaluation, metric: str, each: int = 3) -> list[Example]:
+def examples(evaluation: Evaluation, metric: str, each: int = 3) -> list[Example]:
     """Return up to ``each`` examples of every kind, of different photographs where possible."""
-    if isinstance(found.judged.judged, Pairs):
-        return _pairs(found, metric, found.judged.judged, each)
-    judged = found.judged
-    table = agreement.rating_matrix(found.judged.judged, len(judged.samples))
-    rows = np.flatnonzero(~np.isnan(found.scores[metric]) & ~np.isnan(table).all(axis=1))
+    if isinstance(evaluation.judged.judged, Pairs):
+        return _pairs(evaluation, metric, evaluation.judged.judged, each)
+    judged = evaluation.judged
+    table = agreement.rating_matrix(evaluation.judged.judged, len(judged.samples))
+    rows = np.flatnonzero(~np.isnan(evaluation.scores[metric]) & ~np.isnan(table).all(axis=1))
     people = people_groups(table[rows])
-    values = found.scores[metric][rows]
+    values = evaluation.scores[metric][rows]
     gap = metric_groups(values, people) - people
     captions, out = judged.samples.captions(), []
     for kind, able in zip(KINDS, (gap > 0, gap < 0, gap == 0), strict=True):
@@ -96,8 +97,8 @@ def examples(found: Evaluation, metric: str, each: int = 3) -> list[Example]:
     return out
 
 
-def _pairs(found: Evaluation, metric: str, pairs: Pairs, each: int) -> list[Example]:
-    credit, judged = found.scores[metric], found.judged
+def _pairs(evaluation: Evaluation, metric: str, pairs: Pairs, each: int) -> list[Example]:
+    credit, judged = evaluation.scores[metric], evaluation.judged
     margin = np.abs(pairs.votes[:, 0] - pairs.votes[:, 1])
     captions, out = judged.samples.captions(), []
     for kind, able in (("prefers the other", credit == 0), ("tie", credit == 0.5),
@@ -105,15 +106,15 @@ def _pairs(found: Evaluation, metric: str, pairs: Pairs, each: int) -> list[Exam
         at = np.flatnonzero(able)
         units = judged.units[pairs.first]
         for k in _spread(at[np.argsort(-margin[at], kind="stable")], units, each):
-            one, two = int(pairs.first[k]), int(pairs.second[k])
+            first, second = int(pairs.first[k]), int(pairs.second[k])
             chosen = "first" if pairs.preference[k] > 0 else "second"
             other = {"first": "second", "second": "first"}[chosen]
             out.append(
                 Example(
                     kind,
                     metric,
-                    str(judged.samples.images[one]),
-                    f"{captions[one]} || {captions[two]}",
+                    str(judged.samples.images[first]),
+                    f"{captions[first]} || {captions[second]}",
                     f"{chosen} ({pairs.votes[k, 0]:g} to {pairs.votes[k, 1]:g})",
                     {"prefers the other": other, "tie": "neither", "both agree": chosen}[kind],
                     float(credit[k]),
@@ -133,20 +134,26 @@ def _spread(order: Ints, units: Any, each: int) -> list[int]:
     return (first + again)[:each]
 
 
-def render(found: Sequence[Example], format: str = "text") -> str:
+def render(listed: Sequence[Example], format: str = "text") -> str:
     """Return the examples as a table."""
+    table, said = parts(listed)
+    return f"{grid(table, format)}\n\n{said}\n"
+
+
+def parts(listed: Sequence[Example]) -> tuple[Cells, str]:
+    """Return the examples as cells, and what the columns mean."""
     cells = [["metric", "kind", "people", "metric's", "value", "caption", "photograph"]]
-    for e in found:
+    for e in listed:
         cells.append(
             [e.metric, e.kind, e.human, e.group, f"{e.value:.4f}", short(e.caption, 120), e.image]
         )
     said = (
         "people: rounded mean rating, or the preferred caption of a pair with its votes; metric's: "
-        "the same scale, filled from the lowest score up in the numbers in which people used it"
+        "its scores, sorted and put on the same scale, each rating given as often as people did"
     )
-    return grid(cells, format) + f"\n\n{said}\n"
+    return cells, said
 
 
-def to_json(found: Sequence[Example]) -> list[dict[str, Any]]:
+def to_json(listed: Sequence[Example]) -> list[dict[str, Any]]:
     """Return the examples as JSON-able data."""
-    return [asdict(e) for e in found]
+    return [asdict(e) for e in listed]

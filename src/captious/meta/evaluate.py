@@ -82,9 +82,9 @@ class Evaluation:
 
     def result(self, metric: str) -> Result:
         """Return the result of one metric."""
-        for found in self.results:
-            if found.metric == metric:
-                return found
+        for result in self.results:
+            if result.metric == metric:
+                return result
         raise UsageError(f"{metric!r} was not evaluated under {self.protocol.name}")
 
     def tests(self, metrics: Sequence[str] | None = None, trials: int = 1000) -> list[Test]:
@@ -120,16 +120,16 @@ class Evaluation:
             parts = []
         if len(parts) == len(pairs):  # one set of flips serves all comparisons
             gaps, p = significance.flips(np.column_stack(parts), trials, self.seed)
-            found = [
+            tested = [
                 Test(a, b, float(g), float(q)) for (a, b), g, q in zip(pairs, gaps, p, strict=True)
             ]
         else:
-            found = [
+            tested = [
                 self._test(a, b, values, y, units, size, trials)
                 for a, b in track(pairs, "comparing metrics")
             ]
-        corrected = corrections.corrected(np.array([t.p for t in found]))
-        return [replace(t, corrected=float(c)) for t, c in zip(found, corrected, strict=True)]
+        corrected = corrections.corrected(np.array([t.p for t in tested]))
+        return [replace(t, corrected=float(c)) for t, c in zip(tested, corrected, strict=True)]
 
     def _test(
         self,
@@ -292,13 +292,13 @@ def _pairs(
     pairs, name = judged.judged, columns[0].name
     if not isinstance(pairs, Pairs):
         raise UsageError(f"{judged.name} holds no pairs")
-    given = [
+    credits_by_draw = [
         agreement.credit(
             c.values[pairs.first], c.values[pairs.second], pairs.preference, protocol.ties
         )
         for c in columns
     ]
-    credits = np.mean(given, axis=0)
+    credits = np.mean(credits_by_draw, axis=0)
     known = ~np.isnan(credits)
     reason = _reason(columns, bool(known.any()))
     if reason:
@@ -318,6 +318,6 @@ def _pairs(
         int(known.sum()),
         int((decided & ~known).sum()),
         {} if judged.groups is None else agreement.by_group(credits, judged.groups),
-        float(np.std([g[known].mean() for g in given])),
+        float(np.std([g[known].mean() for g in credits_by_draw])),
         columns[0].signature,
     ), credits

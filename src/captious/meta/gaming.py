@@ -51,11 +51,11 @@ def judge(column: str, plain: Floats, spoilt: Floats, made: Gamed) -> list[Foole
             continue
         best = np.full(len(plain), -np.inf)
         np.maximum.at(best, rows, values)
-        some = np.unique(rows)
-        won.append((plain[some] > best[some]).astype(float))
+        rated = np.unique(rows)
+        won.append((plain[rated] > best[rated]).astype(float))
         won_one.append((plain[rows] > values).astype(float))
-        gains.append((best[some] - plain[some]) / spread)
-        out.append(Fooled(column, attack, len(some), float(won[-1].mean()),
+        gains.append((best[rated] - plain[rated]) / spread)
+        out.append(Fooled(column, attack, len(rated), float(won[-1].mean()),
                           float(won_one[-1].mean()), float(gains[-1].mean())))  # fmt: skip
     if out:
         joined = [np.concatenate(part) for part in (won, won_one, gains)]

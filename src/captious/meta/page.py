@@ -32,7 +32,7 @@ _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#
 
 
 def sweep(
-    found: Evaluation, protocol: Protocol, scorer: Scorer, most: int = 8
+    evaluation: Evaluation, protocol: Protocol, scorer: Scorer, most: int = 8
 ) -> dict[str, list[float]]:
     """Return the agreement of the best metrics with fewer references, metric by metric.
 
@@ -40,7 +40,7 @@ def sweep(
     """
     if protocol.references is not None or protocol.draws > 1:
         return {}
-    least = int(found.judged.samples.reference_counts.min())
+    least = int(evaluation.judged.samples.reference_counts.min())
     numbers = [k for k in SWEEP if k <= least]
     if len(numbers) < 2:
         return {}
@@ -48,23 +48,23 @@ def sweep(
         {
             r.metric: r.value
             for r in evaluate(
-                found.judged, protocol.changed(references=k, draws=1), scorer, resamples=0
+                evaluation.judged, protocol.changed(references=k, draws=1), scorer, resamples=0
             ).results
         }
         for k in numbers
     ]
-    names = [r.metric for r in ranked(found) if not r.reason]
+    names = [r.metric for r in ranked(evaluation) if not r.reason]
     lines = {n: [values.get(n, math.nan) for values in per_number] for n in names}
     changing = {n: v for n, v in lines.items() if max(v) - min(v) > 1e-9}
     return dict(list(changing.items())[:most])
 
 
-def ranked(found: Evaluation) -> list[Result]:
+def ranked(evaluation: Evaluation) -> list[Result]:
     """Return the results, the best first; those without a value at the end."""
-    return sorted(found.results, key=lambda r: -r.value if not math.isnan(r.value) else 9.0)
+    return sorted(evaluation.results, key=lambda r: -r.value if not math.isnan(r.value) else 9.0)
 
 
-def page(found: Evaluation, tests: Sequence[Test], swept: dict[str, list[float]]) -> str:
+def page(evaluation: Evaluation, tests: Sequence[Test], swept: dict[str, list[float]]) -> str:
     """Return the page.
 
     Raises:
@@ -77,12 +77,12 @@ def page(found: Evaluation, tests: Sequence[Test], swept: dict[str, list[float]]
     web = resources("captious.report") / "web"
     made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = made.from_string((web / "agreement.html.j2").read_text("utf-8"))
-    good = [r for r in ranked(found) if not r.reason]
+    good = [r for r in ranked(evaluation) if not r.reason]
     return template.render(
-        title=f"Agreement with people: {found.judged.card.title}",
-        protocol=found.protocol.name,
-        words=found.protocol.describe(),
-        measure=found.protocol.measure,
+        title=f"Agreement with people: {evaluation.judged.card.title}",
+        protocol=evaluation.protocol.name,
+        words=evaluation.protocol.describe(),
+        measure=evaluation.protocol.measure,
         css=(web / "report.css").read_text("utf-8"),
         results=good,
         groups=sorted({g for r in good for g in r.groups}),
@@ -91,9 +91,9 @@ def page(found: Evaluation, tests: Sequence[Test], swept: dict[str, list[float]]
         level=LEVEL,
         comparisons=len(tests),
         sweep=_lines(swept),
-        steps=_groups(found, good),
-        splits=_splits(found, good),
-        remarks=tables.remarks(found, tests, True),
+        steps=_groups(evaluation, good),
+        splits=_splits(evaluation, good),
+        remarks=tables.remarks(evaluation, tests, True),
         version=__version__,
     )
 
@@ -214,18 +214,18 @@ def _lines(swept: dict[str, list[float]]) -> str:
     )
 
 
-def _groups(found: Evaluation, results: Sequence[Result]) -> dict[str, Any]:
+def _groups(evaluation: Evaluation, results: Sequence[Result]) -> dict[str, Any]:
     """Return how a metric's score groups meet those of people: share of captions that agree.
 
     Captions are sorted by score and cut into groups as large as people's.
     """
-    if isinstance(found.judged.judged, Pairs):
+    if isinstance(evaluation.judged.judged, Pairs):
         return {}
-    rows, ratings = mean_rating(found.judged.judged)
+    rows, ratings = mean_rating(evaluation.judged.judged)
     out = []
     names: list[int] = []
     for r in results:
-        values: Floats = found.scores[r.metric][rows]
+        values: Floats = evaluation.scores[r.metric][rows]
         known = ~np.isnan(values)
         people = people_groups(ratings[known])
         names = sorted(set(people.tolist()))
@@ -242,17 +242,17 @@ def _groups(found: Evaluation, results: Sequence[Result]) -> dict[str, Any]:
     return {"names": names, "rows": out}
 
 
-def _splits(found: Evaluation, results: Sequence[Result]) -> list[dict[str, Any]]:
+def _splits(evaluation: Evaluation, results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return agreement inside parts of the set: where a metric is sensitive, and where not."""
     out = []
     for title, split in (
-        ("Caption length", diagnostics.by_length(found)),
-        ("How far the judges agree", diagnostics.by_judges(found)),
-        ("What a caption says that no reference says", diagnostics.by_error(found)),
+        ("Caption length", diagnostics.by_length(evaluation)),
+        ("How far the judges agree", diagnostics.by_judges(evaluation)),
+        ("What a caption says that no reference says", diagnostics.by_error(evaluation)),
     ):
         if not split:
             continue
-        inside = diagnostics.within(found, split)
+        inside = diagnostics.within(evaluation, split)
         rows = [(r.metric, [inside[r.metric].get(part, math.nan) for part in split])
                 for r in results if r.metric in inside]  # fmt: skip
         counts = [int(np.sum(mask)) for mask in split.values()]

@@ -34,13 +34,13 @@ def _save(figure: Any, path: Path) -> None:
     _plot().close(figure)
 
 
-def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0.05) -> None:
+def beats(evaluation: Evaluation, tests: Sequence[Test], path: Path, level: float = 0.05) -> None:
     """Draw who beats whom: a coloured cell is a difference that is not by chance."""
     plt = _plot()
     import matplotlib
 
     names = sorted(
-        {t.a for t in tests} | {t.b for t in tests}, key=lambda n: -found.result(n).value
+        {t.a for t in tests} | {t.b for t in tests}, key=lambda n: -evaluation.result(n).value
     )
     place = {n: i for i, n in enumerate(names)}
     gaps = np.full((len(names), len(names)), np.nan)
@@ -55,31 +55,34 @@ def beats(found: Evaluation, tests: Sequence[Test], path: Path, level: float = 0
     axes.imshow(state, cmap=colours, vmin=-1, vmax=1)
     axes.set_xticks(np.arange(len(names)), [str(i + 1) for i in range(len(names))], fontsize=7)
     axes.xaxis.tick_top()
-    labels = [f"{n}  {found.result(n).value:.3f}  {i + 1}" for i, n in enumerate(names)]
+    labels = [f"{n}  {evaluation.result(n).value:.3f}  {i + 1}" for i, n in enumerate(names)]
     axes.set_yticks(range(len(names)), labels, fontsize=8)
     axes.set_xticks(np.arange(len(names) + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(names) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="white", linewidth=1.5)
     axes.tick_params(which="both", length=0)
     axes.set_title(
-        f"{found.protocol.name}: blue, the row agrees better; orange, the column does;\n"
+        f"{evaluation.protocol.name}: blue, the row agrees better; orange, the column does;\n"
         f"grey, no significant difference (p < {level:g}, PERM-BOTH, Holm)",
         fontsize=9,
     )
     _save(figure, path)
 
 
-def intervals(found: Evaluation, path: Path) -> None:
-    """Draw every metric's agreement with its interval."""
+def intervals(evaluation: Evaluation, path: Path, columns: Sequence[str] | None = None) -> None:
+    """Draw the agreement of every metric (or of the named columns) with its interval."""
     plt = _plot()
-    results = sorted((r for r in found.results if not r.reason), key=lambda r: r.value)
+    drawn = [r for r in evaluation.results if not r.reason]
+    results = sorted(
+        (r for r in drawn if columns is None or r.metric in columns), key=lambda r: r.value
+    )
     figure, axes = plt.subplots(figsize=(6.4, 0.8 + 0.26 * len(results)))
     at = np.arange(len(results))
     values = np.array([r.value for r in results])
     ends = np.array([[r.value - r.low, r.high - r.value] for r in results]).T
     axes.errorbar(values, at, xerr=np.nan_to_num(ends), fmt="o", color="#2a5d8f", capsize=2)
     axes.set_yticks(at, [r.metric for r in results], fontsize=8)
-    axes.set_xlabel(f"{found.protocol.name}, 95 % interval over images", fontsize=8)
+    axes.set_xlabel(f"{evaluation.protocol.name}, 95 % interval over images", fontsize=8)
     axes.grid(axis="x", alpha=0.3)
     _save(figure, path)
 

@@ -55,6 +55,8 @@ class Scorer:
         store: whether statistics are kept in the cache folder.
         regions: region features of the judged photographs: a store, or its path.
         outside: scores that others have made, read from files.
+        several_sets: whether caption sets that ``regions`` is not of are scored without it;
+            otherwise that is an error.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Scorer:
         store: bool = True,
         regions: Any = None,
         outside: Iterable[OutsideScores] = (),
+        several_sets: bool = False,
     ) -> None:
         texts = ["all"] if metrics is None else [metrics] if isinstance(metrics, str) else metrics
         self.steps: list[tuple[Metric, str, tuple[str, ...], tuple[str, ...]]] = []
@@ -83,12 +86,14 @@ class Scorer:
         folder = settings.get().cache_dir / "statistics" if store else None
         self.cache = StatisticsCache(folder, {})
         self.regions = regions
+        self.several_sets = several_sets
         self.outside = tuple(outside)
         self._memo: dict[tuple[str, str], list[Scores]] = {}
 
     def __call__(self, samples: CaptionSet) -> dict[str, Scores]:
         """Return the columns, in the order of the metrics."""
-        samples = evidence.given(samples, regions=self.regions)
+        if self.regions is not None and (not self.several_sets or self._held(samples)):
+            samples = evidence.given(samples, regions=self.regions)
         data = samples_digest(samples)
         asked: list[Scores] = []
         for metric, form, columns, names in self.steps:
@@ -98,6 +103,15 @@ class Scorer:
             asked += [replace(scores[c], name=n) for c, n in zip(columns, names, strict=True)]
         asked += [column for file in self.outside for column in _outside(file, samples)]
         return {s.name: s for s in asked}
+
+    def _held(self, samples: CaptionSet) -> bool:
+        """Say whether the region features are of these photographs.
+
+        They are if all have some; or some have, and there is no photograph to look at instead.
+        """
+        store = evidence.region_handle(self.regions)
+        known = [image in store for image in set(samples.images.tolist()) if image is not None]
+        return all(known) if evidence.photographs_of(samples) else any(known)
 
     def _metric(self, metric: Metric, samples: CaptionSet) -> list[Scores]:
         """Return all columns of one metric, under their own names."""
@@ -128,11 +142,11 @@ class Scorer:
         return columns
 
 
-def _outside(given: OutsideScores, samples: CaptionSet) -> list[Scores]:
+def _outside(file: OutsideScores, samples: CaptionSet) -> list[Scores]:
     """Return the columns of a file for these captions."""
     columns = []
-    for name, values in given.match(samples).items():
+    for name, values in file.match(samples).items():
         gone = int(np.isnan(values).sum())
-        why = {f"{given.path.name} has no score for it": gone} if gone else {}
-        columns.append(Scores(name, values, f"{name}|outside scores:{given.sha}", unscored=why))
+        why = {f"{file.path.name} has no score for it": gone} if gone else {}
+        columns.append(Scores(name, values, f"{name}|outside scores:{file.sha}", unscored=why))
     return columns

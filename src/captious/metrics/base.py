@@ -77,7 +77,7 @@ class Metric:
 
     def missing(self) -> list[errors.CaptiousError]:
         """Return every package and resource that is not here, as errors with their remedy."""
-        found: list[errors.CaptiousError] = [
+        lacking: list[errors.CaptiousError] = [
             errors.MissingExtra(module, extra, self.name)
             for module, extra in self.modules.items()
             if find_spec(module) is None
@@ -86,8 +86,8 @@ class Metric:
             try:
                 assets.resolve(name, wanted_by=self.name)
             except errors.MissingAsset as err:
-                found.append(err)
-        return found
+                lacking.append(err)
+        return lacking
 
     # -- from samples to statistics --------------------------------------------------------
 

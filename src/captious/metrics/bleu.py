@@ -21,6 +21,7 @@ import numpy as np
 from captious.metrics._words import marks
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import gram_kernels, ngrams, tokenizers, tokens
+from captious.text.machine_code import side_by_side
 from captious.types import CaptionSet, Floats, Sample
 
 _TINY, _SMALL = 1e-15, 1e-9
@@ -60,20 +61,13 @@ class Bleu(Metric):
 
     def _matches(self, samples: CaptionSet) -> Floats:
         """Return (n, 4): n-grams of each caption that a reference holds, clipped."""
-        out = np.zeros((len(samples), 4))
         grams = ngrams.compiled(samples.pool, self.tokenizer)
         if grams is not None:
-            kernels = gram_kernels.kernels(0)
-            for n, g in enumerate(grams):
-                out[:, n] = kernels._clipped(
-                    g.bounds,
-                    g.names,
-                    g.counts,
-                    samples.caption,
-                    samples.reference,
-                    samples.offsets,
-                )
-            return out
+            parts = samples.caption, samples.reference, samples.offsets
+            matched = side_by_side(
+                lambda g: gram_kernels.clipped(g, *parts), grams, len(samples.pool)
+            )
+            return np.stack(matched, axis=1)
         table = ngrams.table(samples.pool, self.tokenizer)
         most = int(samples.reference_counts.max(initial=0))
         rank = np.arange(most)
@@ -83,6 +77,7 @@ class Bleu(Metric):
             samples.reference[at] if len(samples.reference) else table.none,
             table.none,
         )
+        out = np.zeros((len(samples), 4))
         for n, counts in enumerate(table.counts):
             best = counts[refs[:, 0]]
             for j in range(1, most):
@@ -105,11 +100,11 @@ class Bleu(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Say which n-grams matched and how long the closest reference is."""
-        one = CaptionSet.of([sample])
-        stats = self.stats(one, context).rows[0]
-        words = tokens.table(one.pool, self.tokenizer)
-        caption = words.tokens(int(one.caption[0]))
-        references = [words.tokens(int(r)) for r in one.reference]
+        samples = CaptionSet.of([sample])
+        stats = self.stats(samples, context).rows[0]
+        words = tokens.table(samples.pool, self.tokenizer)
+        caption = words.tokens(int(samples.caption[0]))
+        references = [words.tokens(int(r)) for r in samples.reference]
         matched = {}
         for n in range(1, 5):
             grams = [tuple(caption[i : i + n]) for i in range(len(caption) - n + 1)]

@@ -35,6 +35,7 @@ from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.text import document_frequency, gram_kernels, ngrams, tokenizers, tokens
 from captious.text.document_frequency import DocumentFrequency
 from captious.text.gram_kernels import Grams
+from captious.text.machine_code import side_by_side
 from captious.types import CaptionSet, Floats, Sample, WorkKey
 
 
@@ -115,28 +116,28 @@ class Cider(Metric):
         factor: Floats,
         grams: tuple[Grams, ...],
     ) -> Floats:
-        kernels = gram_kernels.kernels(0)
-        out = np.zeros((len(samples), ngrams.ORDERS))
-        for n, g in enumerate(grams, 1):
-            idf = samples.pool.derived(
-                # The context stands beside its product, so that its id is not given to another.
-                WorkKey[Any]("gram idf", (self.tokenizer, self.stem, n, id(context))),
-                lambda n=n: (context, context.gram_idf(samples.pool, n)),  # type: ignore[misc]
+        idf = context.idf_by_frequency
+        factor = np.ascontiguousarray(np.broadcast_to(factor, len(samples.reference)), np.float64)
+
+        def of_order(n: int) -> Floats:
+            # The context stands beside its product, so that its id is not given to another.
+            frequencies = samples.pool.derived(
+                WorkKey[Any]("gram frequencies", (self.tokenizer, self.stem, n, id(context))),
+                lambda: (context, context.gram_frequencies(samples.pool, n)),
             )[1]
-            weights = g.counts * idf
-            norms = kernels._norms(g.bounds, weights)
-            out[:, n - 1] = kernels._similarity(
-                g.bounds,
-                g.names,
-                weights,
-                norms,
+            return gram_kernels.similarity(
+                grams[n - 1],
+                frequencies,
+                idf,
                 samples.caption,
                 samples.reference,
                 samples.offsets,
                 factor,
                 self.clipped,
             )
-        return out
+
+        orders = range(1, ngrams.ORDERS + 1)
+        return np.stack(side_by_side(of_order, orders, len(samples.pool)), axis=1)
 
     def _sums(self, samples: CaptionSet, context: DocumentFrequency, factor: Floats) -> Floats:
         """Return (n, 4): the sum over references of cosine times length factor, per order."""
@@ -178,15 +179,15 @@ class Cider(Metric):
     def explain(self, sample: Sample, context: DocumentFrequency) -> Explanation:
         """List the n-grams that the caption shares with its references, by weight."""
         self._check(context)
-        one = CaptionSet.of([sample])
-        orders = self._orders(one, context)[0]
-        table = ngrams.table(one.pool, self.tokenizer, self.stem)
-        words = tokens.table(one.pool, self.tokenizer).tokens(int(one.caption[0]))
+        samples = CaptionSet.of([sample])
+        orders = self._orders(samples, context)[0]
+        table = ngrams.table(samples.pool, self.tokenizer, self.stem)
+        words = tokens.table(samples.pool, self.tokenizer).tokens(int(samples.caption[0]))
         shared: list[dict[str, Any]] = []
         for n in range(1, ngrams.ORDERS + 1):
-            idf = context.idf(one.pool, n)
+            idf = context.idf(samples.pool, n)
             counts = table.counts[n - 1]
-            in_refs = {int(c) for r in one.reference for c in counts[int(r)].indices}
+            in_refs = {int(c) for r in samples.reference for c in counts[int(r)].indices}
             column = {int(g): i for i, g in enumerate(table.grams[n - 1].tolist())}
             names = _names(words, n, self.stem)
             for name, text in names.items():
@@ -207,7 +208,7 @@ class Cider(Metric):
         drawn = marks.against(
             "words of the caption",
             words,
-            [tokens.table(one.pool, self.tokenizer).tokens(int(r)) for r in one.reference],
+            [tokens.table(samples.pool, self.tokenizer).tokens(int(r)) for r in samples.reference],
             {s["ngram"]: s["idf"] for s in shared if " " not in s["ngram"]},
             "the number is how telling (rare) the word is",
         )
@@ -219,12 +220,7 @@ class Cider(Metric):
 class CiderD(Cider):
     """CIDEr-D: CIDEr with clipped counts and a length penalty; the COCO toolkit's "CIDEr".
 
-    Args:
-        df: where document frequencies come from: ``corpus`` (the references of this run),
-            ``coco-val`` (built in), or a file made by ``captious df build``.
-        by: in corpus mode, what one document is: ``image`` or ``row``.
-        stem: whether words are stemmed (Porter).
-        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+    Args, besides df, by, stem and tokenizer, which are those of CIDEr:
         sigma: width of the Gaussian over the difference in length.
     """
 
@@ -248,12 +244,7 @@ class CiderD(Cider):
 class CiderR(Cider):
     """CIDEr-R: CIDEr-D for references of very different length; repetition costs.
 
-    Args:
-        df: where document frequencies come from: ``corpus`` (the references of this run),
-            ``coco-val`` (built in), or a file made by ``captious df build``.
-        by: in corpus mode, what one document is: ``image`` or ``row``.
-        stem: whether words are stemmed (Porter).
-        tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+    Args, besides df, by, stem and tokenizer, which are those of CIDEr:
         repetition: exponent of the penalty for repetition.
         length: exponent of the penalty for the difference in length.
     """

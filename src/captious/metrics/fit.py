@@ -90,7 +90,9 @@ class Fit(Metric):
             seen = model.images([store[image] for image in some])
             shown = seen[np.repeat(np.arange(len(some)), counts)]
             rows[mine, 0] = (words * shown).sum(1).double().numpy()
-        return Stats(rows, reasons)
+        cut = model.cut([captions[row] for row in groups.scored])
+        notes = {f"captions cut to {model.encoder.limit} pieces": cut} if cut else {}
+        return Stats(rows, reasons, notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Weights and text encoder."""

@@ -11,15 +11,18 @@ Worked example: it writes 0.8, with p(8) = 0.5, p(9) = 0.25, p(7) = 0.25: judge 
 and p(8) = 0.5 it is 0.85.
 
 ``endpoint`` is any OpenAI-compatible address (vLLM, llama.cpp, Ollama, a service), ``model`` a name
-it knows. Answers are kept in a file by content; ``offline=true`` replays them and asks nobody, so
-that others can verify the numbers without the model. ``mode='pairwise'`` asks instead which of
-caption and reference is better, in both orders, and gives the mean probability of the caption.
-Questions, stored answers and tokens are counted in the notes. Where a service gives no
-probabilities, the written number stands and is counted.
+it knows. Without an endpoint, ``model`` is the folder or hub name of a vision-language model of
+transformers (LLaVA, Qwen-VL, Idefics, ...), which is asked on this machine. Answers are kept in a
+file by content; ``offline=true`` replays them and asks nobody, so that others can verify the
+numbers without the model. ``mode='pairwise'`` asks instead which of caption and reference is
+better, in both orders, and gives the mean probability of the caption. Questions, stored answers and
+tokens are counted in the notes. Where a service gives no probabilities, the written number stands
+and is counted.
 
-**Not verified here**: no such model runs on the machine this was built on. The arithmetic is tested
-with a stub service. FLEUR reports tau-c 53.0 on Flickr8k-Expert with LLaVA-1.5 13B; its prompt is
-not ours.
+**Not verified here**: no judge of useful size runs on the machine this was built on. The arithmetic
+equals that of FLEUR's released code (tests/golden/fleur); asking is tested with a stub service and
+with a tiny LLaVA of made-up weights. FLEUR reports tau-c 53.0 on Flickr8k-Expert with LLaVA-1.5
+13B; its prompt is not ours.
 """
 
 from __future__ import annotations
@@ -27,13 +30,14 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from captious import settings
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.errors import CaptiousError, InputError, MissingExtra, UsageError
 from captious.evidence.images import open_photograph, photograph_digest
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.progress import Progress
@@ -41,7 +45,7 @@ from captious.reading import read_text
 from captious.types import CaptionSet, Sample
 
 if TYPE_CHECKING:
-    from captious.models.judge_answers import Answer, AnswerFile
+    from captious.models.judge_answers import Answer, AnswerFile, Question
 
 PROMPTS = {
     "rating": "Look at the picture and rate how well the caption describes it. 0.0 means that the "
@@ -59,12 +63,14 @@ class Judge(Metric):
     """judge: rating of a vision-language model, smoothed over the digits' probabilities.
 
     Args:
-        model: name of the model at the endpoint.
-        endpoint: OpenAI-compatible address, ``http://localhost:8000/v1``.
+        model: name of the model at the endpoint; without an endpoint, folder or hub name of a
+            vision-language model of transformers; to replay, the name in the signature.
+        endpoint: OpenAI-compatible address, ``http://localhost:8000/v1``; empty for a local model.
         mode: ``rating``, or ``pairwise`` against the references.
         prompt: file with the question, ``{caption}`` (and ``{other}``) in it; empty for ours.
         answers: file of stored answers; empty for the one in the cache.
         offline: only replay stored answers.
+        dtype: number type of a local model, ``auto`` for that of its weights.
     """
 
     model: str = "default"
@@ -73,6 +79,7 @@ class Judge(Metric):
     prompt: str = ""
     answers: str = ""
     offline: bool = False
+    dtype: str = "auto"
 
     name: ClassVar[str] = "judge"
     columns: ClassVar[tuple[Column, ...]] = (
@@ -86,6 +93,10 @@ class Judge(Metric):
     def __post_init__(self) -> None:
         if self.mode not in PROMPTS:
             raise UsageError(f"judge: mode is rating or pairwise, not {self.mode!r}")
+        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
+            raise UsageError(
+                f"judge: dtype is auto, float32, bfloat16 or float16, not {self.dtype!r}"
+            )
         if self.mode == "pairwise":
             needs = frozenset({Need.IMAGE_PIXELS, Need.REFERENCES})
             object.__setattr__(self, "needs", needs)
@@ -93,13 +104,39 @@ class Judge(Metric):
     def missing(self) -> list[CaptiousError]:
         """Return what is not here: packages, and somebody to ask."""
         lacking = super().missing()
-        if not self.endpoint and not self.offline:
+        if self.endpoint or self.offline:
+            return lacking
+        if self.model == "default":
             lacking.append(UsageError(
                 "judge asks a model: name its OpenAI-compatible address, "
-                "judge(endpoint='http://localhost:8000/v1',model='NAME'), or replay stored "
-                "answers with judge(answers='FILE',offline=true)"
+                "judge(endpoint='http://localhost:8000/v1',model='NAME'), or a vision-language "
+                "model of transformers, judge(model='FOLDER'), or replay stored answers with "
+                "judge(answers='FILE',offline=true)"
             ))  # fmt: skip
+            return lacking
+        for module in ("torch", "transformers"):
+            if find_spec(module) is None:
+                lacking.append(MissingExtra(module, "neural", "judge with a local model"))
+        if not lacking:
+            from captious.models import judge_local
+
+            try:
+                judge_local.locate(self.model)
+            except CaptiousError as error:
+                lacking.append(error)
         return lacking
+
+    @property
+    def _local(self) -> bool:
+        return not self.endpoint and not self.offline
+
+    def _known_as(self) -> str:
+        """Return the name that answers are stored under."""
+        if not self._local:
+            return self.model
+        from captious.models import judge_local
+
+        return judge_local.known_as(self.model, judge_local.locate(self.model))
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Ask once per distinct question; stored answers are taken first."""
@@ -123,6 +160,8 @@ class Judge(Metric):
             "prompt": f"{Path(self.prompt).name or 'captious'}-{question}",
             "pixels": str(_SIDE),
         }
+        if self._local:
+            parts["judge"] = self._known_as()
         return parts | {"smoothed": "fleur" if self.mode == "rating" else "no", "answers": "stored"}
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
@@ -157,6 +196,7 @@ class _Asking:
 
     def __init__(self, metric: Judge) -> None:
         self.metric, self.file, self.question = metric, metric._file(), metric._question()
+        self.model = metric._known_as()
         self.told: list[Answer] = []
         self.notes = dict.fromkeys(
             ("questions asked", "answers from the file", "prompt tokens", "completion tokens",
@@ -169,7 +209,7 @@ class _Asking:
         from captious.models import judge_answers
 
         if sample.image is None:
-            return None, "the sample names no image"
+            return None, "the sample has no image"
         if not sample.caption.strip():
             return None, "the caption is empty"
         if self.metric.mode == "pairwise" and not sample.references:
@@ -201,23 +241,37 @@ class _Asking:
         return self.question.replace("{other}", other).replace("{caption}", caption)
 
     def _answer(self, text: str, digest: str, picture: bytes) -> Answer:
-        from captious.models.judge_answers import NoAnswer, Question, ask
+        from captious.models.judge_answers import NoAnswer, Question
 
         question = Question(text, digest, picture)
-        key = question.key(self.metric.model)
+        key = question.key(self.model)
         answer = self.file.get(key)
         if answer is not None:
             self.notes["answers from the file"] += 1
         elif self.metric.offline:
             raise NoAnswer("the file of stored answers has none to this question")
         else:
-            answer = ask(self.metric.endpoint, self.metric.model, question)
+            answer = self._asked(question)
             self.file.put(key, answer)
             self.notes["questions asked"] += 1
             self.notes["prompt tokens"] += answer.prompt_tokens
             self.notes["completion tokens"] += answer.completion_tokens
         self.told.append(answer)
         return answer
+
+    def _asked(self, question: Question) -> Answer:
+        """Ask the service, or the model on this machine."""
+        if self.metric.endpoint:
+            from captious.models.judge_answers import ask
+
+            return ask(self.metric.endpoint, self.metric.model, question)
+        from captious.models import judge_local
+
+        try:
+            model = judge_local.load(self.metric.model, self.metric.dtype)
+        except InputError as error:  # of the model, not of this caption: nothing can be rated
+            raise UsageError(str(error)) from error
+        return model.ask(question)
 
     def _picture(self, sample: Sample) -> tuple[str, bytes]:
         """What a photograph is known by, and a JPEG of it that fits the model."""

@@ -118,7 +118,7 @@ class NounSupport(Metric):
             if not nouns:
                 reasons[row] = "the caption names nothing (it has no noun)"
             elif not supports[key]:
-                reasons[row] = "nothing is known that could support a noun"
+                reasons[row] = "there are no references or labels that could support a noun"
             else:
                 values = space.matched(nouns, supports[key])[0]
                 least, mean = values.min(), values.mean()

@@ -65,21 +65,21 @@ class RougeL(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the longest common subsequence with each reference."""
-        one = CaptionSet.of([sample])
-        table = tokens.table(one.pool, self.tokenizer)
-        caption = table.tokens(int(one.caption[0]))
-        found = []
-        for r in one.reference:
+        samples = CaptionSet.of([sample])
+        table = tokens.table(samples.pool, self.tokenizer)
+        caption = table.tokens(int(samples.caption[0]))
+        rows = []
+        for r in samples.reference:
             reference = table.tokens(int(r))
-            found.append({"reference": reference, "common": lcs.subsequence(caption, reference)})
-        score = float(self.stats(one, context).rows[0, 0])
+            rows.append({"reference": reference, "common": lcs.subsequence(caption, reference)})
+        score = float(self.stats(samples, context).rows[0, 0])
         lines = [f"rouge_l {score:.4f}"]
         lines += [
             f"in order with '{' '.join(f['reference'])}': {' '.join(f['common']) or '-'}"
-            for f in found
+            for f in rows
         ]
-        drawn = marks.against("words of the caption", caption, [f["reference"] for f in found])
-        return Explanation("\n".join(lines), {"score": score, "references": found}, (drawn,))
+        drawn = marks.against("words of the caption", caption, [f["reference"] for f in rows])
+        return Explanation("\n".join(lines), {"score": score, "references": rows}, (drawn,))
 
 
 def _share(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -82,9 +82,11 @@ class Scan(Metric):
         rows = np.full((len(samples), 3), np.nan)
         self._fill(rows, groups, captions, model)
         unknown = sum(model.unknown(captions[row]) > 0 for row in groups.scored)
+        cut = sum(model.cut(captions[row]) for row in groups.scored)
         empty = sum(not captions[row].strip() for row in groups.scored)
         notes = {
             "captions with words unknown to the grounding model": unknown,
+            "captions longer than the grounding model reads": cut,
             "empty captions": empty,
         }
         return Stats(rows, groups.reasons, {text: count for text, count in notes.items() if count})

@@ -45,7 +45,7 @@ from captious.text.vectors import DEFAULT, WordVectors, open_vectors
 from captious.types import CaptionSet, Floats, Sample
 
 SENTENCES = 200
-_NONE = "neither caption nor references state any"
+_NONE = "neither caption nor references mention any"
 _WEIGHTS = np.array([5.0, 5.0, 2.0])
 _END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NO_THINGS = """

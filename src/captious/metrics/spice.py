@@ -40,7 +40,7 @@ from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Floats, Sample
 
 GraphOf = Callable[[tuple[str, ...]], SceneGraph]
-_NONE: Final = "the references state none"
+_NONE: Final = "the references mention none"
 _PARTS: Final = ("object", "relation", "attribute", "color", "cardinality", "size")
 
 

@@ -82,8 +82,8 @@ class Spider(Metric):
         """Put the two explanations together; the drawing is that of the scene graphs."""
         cider = self._cider.explain(sample, context[1])
         spice = self._spice.explain(sample, None)
-        one = CaptionSet.of([sample])
-        values = self._cider.stats(one, context[1]).rows[0, 0], spice.data["scores"]["spice"]
+        samples = CaptionSet.of([sample])
+        values = self._cider.stats(samples, context[1]).rows[0, 0], spice.data["scores"]["spice"]
         score = float(np.mean(values))
         return Explanation(
             f"spider {score:.4f}\n{spice.text}\n{cider.text}",

@@ -110,8 +110,8 @@ class Vifidel(Metric):
 
     def resolved(self, name: str) -> Any:
         """Return a parameter as given, or as the profile says."""
-        given = getattr(self, name)
-        return _PROFILES[self.profile][name] if given is None else given
+        value = getattr(self, name)
+        return _PROFILES[self.profile][name] if value is None else value
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Return one similarity per row."""
@@ -216,8 +216,8 @@ class _Task:
         """Distance of every row; each distinct problem is solved once."""
         labels = self.label_set[self.first]
         captions = self.samples.caption[self.first].astype(np.int64)
-        found = transport.distances(self.seen, labels, self.words, captions, self.cost())
-        return found[self.problem]
+        costs = transport.distances(self.seen, labels, self.words, captions, self.cost())
+        return costs[self.problem]
 
     def weights(self, used: list[str]) -> dict[str, float]:
         """The importance of some words in the first problem; empty without references."""
@@ -236,14 +236,14 @@ class _Task:
 
     def notes(self) -> dict[str, int]:
         captions = self.samples.caption
-        found = {
+        counts = {
             "captions with a word that has no vector": (self.words.dropped[captions] > 0).sum(),
             "captions without any content word (score 0)": (self.words.sizes[captions] == 0).sum(),
             "images with a label word that has no vector": (
                 self.seen.dropped[self.label_set] > 0
             ).sum(),
         }
-        return {remark: int(count) for remark, count in found.items() if count}
+        return {remark: int(count) for remark, count in counts.items() if count}
 
 
 def _places(sample: Sample) -> tuple[Place, ...]:

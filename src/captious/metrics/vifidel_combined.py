@@ -87,9 +87,9 @@ class _WithPartner(Metric):
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Show the transport plan and the partner's value."""
         plan = self._vifidel.explain(sample, None)
-        one = CaptionSet.of([sample])
-        mine = float(self._vifidel.stats(one, None).rows[0, 0])
-        other = float(self._unit(self._partner.stats(one, context[1]).rows)[0])
+        samples = CaptionSet.of([sample])
+        mine = float(self._vifidel.stats(samples, None).rows[0, 0])
+        other = float(self._unit(self._partner.stats(samples, context[1]).rows)[0])
         text = (
             f"{self.name} {(mine + other) / 2:.4f} = mean of vifidel {mine:.4f} and "
             f"{self._partner.name}, brought to 0..1, {other:.4f}\n{plan.text}"

@@ -37,7 +37,7 @@ class VilbertMatch(Metric):
         dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
-    model: str = "vilbert-flickr8k"
+    model: str = "vilbert-coco"
     config: str | None = None
     length: int = 37
     dtype: str = "float32"

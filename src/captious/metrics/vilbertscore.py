@@ -20,7 +20,7 @@ the released program has too. Which positions count is the ``profile``:
   is zero as long as a text is padded; F by its formula, whatever the signs. The program fails on
   models without task token, and so does this.
 
-The default model is a compact ViLBERT that we trained (``vilbert-flickr8k``). The original weights
+The default model is a compact ViLBERT that we trained (``vilbert-coco``). The original weights
 are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they want
 ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,
 VisualBERT and ViLT of transformers, come by ``model=PATH`` or hub name.
@@ -54,7 +54,7 @@ class Vilbertscore(Metric):
     """ViLBERTScore precision, recall and F.
 
     Args:
-        model: asset name (``vilbert-flickr8k``, which comes with captious;
+        model: asset name (``vilbert-coco``, which comes with captious;
             ``vilbert-pretrained``, ``vilbert-multitask``), path or hub name.
         config: configuration of an original checkpoint that is not of full size.
         layer: co-attention block 1, 2, ... whose text states are compared; None = the last.
@@ -64,7 +64,7 @@ class Vilbertscore(Metric):
         dtype: ``float32``, ``bfloat16`` or ``float16``, on every device.
     """
 
-    model: str = "vilbert-flickr8k"
+    model: str = "vilbert-coco"
     config: str | None = None
     layer: int | None = None
     profile: str = "clean"
@@ -274,7 +274,7 @@ class Vilbertscore(Metric):
             if references and samples.reference_counts[row] == 0:
                 reasons[row] = "no references"
             elif image is None and not self.blind:
-                reasons[row] = "the sample names no image"
+                reasons[row] = "the sample has no image"
         return reasons
 
     def _block(

@@ -68,8 +68,8 @@ def fit_sizes(path: Path, weights: Mapping[str, Any], *sizes: Any) -> None:
     for size in sizes:
         if type(size) is not int or not 0 < size <= largest:
             raise InputError(
-                f"{path}: its configuration speaks of the size {str(size)[:40]}, the largest in "
-                f"its weights is {largest}; the two do not belong together"
+                f"{path}: its configuration gives the size {str(size)[:40]}, the largest in "
+                f"its weights is {largest}; the two do not match"
             )
 
 
@@ -78,7 +78,7 @@ def options_of(value: Any) -> dict[str, Any]:
     items = vars(value) if isinstance(value, argparse.Namespace) else value
     if not isinstance(items, dict):
         raise InputError(f"checkpoint options are a {type(value).__name__}, not a set of options")
-    return {_text(key): _text(one) for key, one in items.items()}
+    return {_text(key): _text(option) for key, option in items.items()}
 
 
 def _text(value: Any) -> Any:

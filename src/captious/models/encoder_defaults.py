@@ -4,7 +4,7 @@ BERTScore's layers are the ones its authors tuned on translation; BERT-TBR's lay
 0.4 for BERT-base are those of its release, 0.83 for RoBERTa-large those of its paper. Baselines
 are the mean BERTScore (P, R, F) of random sentence pairs. For the two encoders that install from
 the package registry (``minilm``, ``mpnet``) the layer was chosen on one half of Flickr8k's images
-(docs/results-bert-tbr.md) and the threshold is the rule for models without a published one: the
+(docs/decisions, 11) and the threshold is the rule for models without a published one: the
 recall of random pairs, by ``captious calibrate`` on COCO captions.
 """
 

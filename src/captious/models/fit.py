@@ -160,24 +160,24 @@ class FitModel:
         if encoder.width != self.config.encoder_dim:
             raise InputError(
                 f"fit: the encoder {self.encoder_name!r} gives vectors of length {encoder.width}, "
-                f"the model {self.name!r} wants {self.config.encoder_dim}"
+                f"the model {self.name!r} needs {self.config.encoder_dim}"
             )
         return encoder
 
     def images(self, regions: Sequence[RegionSet]) -> Tensor:
         """Vectors of photographs ``[n, members * dim]``; dot products are mean cosines."""
-        for one in regions:
-            if one.features.shape != (self.config.regions, self.config.img_dim):
+        for image in regions:
+            if image.features.shape != (self.config.regions, self.config.img_dim):
                 raise InputError(
-                    f"fit: the model {self.name!r} wants {self.config.regions} regions of length "
-                    f"{self.config.img_dim} ({self.features}), not {one.features.shape[0]} of "
-                    f"{one.features.shape[1]}: make them with `captious regions PHOTOS -o REGIONS`"
+                    f"fit: the model {self.name!r} needs {self.config.regions} regions of length "
+                    f"{self.config.img_dim} ({self.features}), not {image.features.shape[0]} of "
+                    f"{image.features.shape[1]}: run `captious regions PHOTOS -o REGIONS`"
                 )
         parts = []
         with torch.inference_mode():
             for begin in range(0, len(regions), _IMAGES_AT_ONCE):
-                some = regions[begin : begin + _IMAGES_AT_ONCE]
-                block = torch.from_numpy(np.stack([np.asarray(one.features) for one in some]))
+                batch = regions[begin : begin + _IMAGES_AT_ONCE]
+                block = torch.from_numpy(np.stack([np.asarray(image.features) for image in batch]))
                 parts.append(self._joined([net.image(block.float()) for net in self.members]))
         return torch.cat(parts) if parts else torch.zeros(0, len(self.members) * self.config.dim)
 
@@ -187,16 +187,24 @@ class FitModel:
         encoder = self.encoder
         with torch.inference_mode():
             for begin in range(0, len(texts), _TEXTS_AT_ONCE):
-                some = encoder.encode(list(texts[begin : begin + _TEXTS_AT_ONCE]), encoder.layers)
-                numbers, mean = self._numbers(some), means(some)
+                encoded = encoder.encode(
+                    list(texts[begin : begin + _TEXTS_AT_ONCE]), encoder.layers
+                )
+                numbers, mean = self._numbers(encoded), means(encoded)
                 parts.append(self._joined([net.text(numbers, mean) for net in self.members]))
         return torch.cat(parts) if parts else torch.zeros(0, len(self.members) * self.config.dim)
+
+    def cut(self, texts: Sequence[str]) -> int:
+        """Number of texts that are longer than the encoder reads; the rest of them is not seen."""
+        limit = self.encoder.limit
+        long = [text for text in texts if len(text) > limit]  # a piece has a letter at least
+        return int(self.encoder.tokenize(long)[1].sum()) if long else 0
 
     def unknown(self, texts: Sequence[str]) -> list[int]:
         """Number of pieces without a vector of their own, per text (the encoder knows all)."""
         pieces, _ = self.encoder.tokenize(texts)
         table = self._place()
-        return [int((table[np.array(one)] == UNKNOWN).sum()) for one in pieces]
+        return [int((table[np.array(ids)] == UNKNOWN).sum()) for ids in pieces]
 
     def _joined(self, vectors: list[Tensor]) -> Tensor:
         return torch.cat(vectors, 1) / len(vectors) ** 0.5
@@ -209,17 +217,17 @@ class FitModel:
             self._table = np.array([own.get(piece, UNKNOWN) for piece in vocabulary], np.int64)
         return self._table
 
-    def _numbers(self, some: Encoded) -> Tensor:
-        rows = np.split(self._place()[some.pieces], some.offsets[1:-1])
+    def _numbers(self, encoded: Encoded) -> Tensor:
+        rows = np.split(self._place()[encoded.pieces], encoded.offsets[1:-1])
         return nn.utils.rnn.pad_sequence([torch.from_numpy(row) for row in rows], True, PAD)
 
 
-def means(some: Encoded) -> Tensor:
+def means(encoded: Encoded) -> Tensor:
     """Mean of the unit vectors of every sentence, marks included."""
-    lengths = torch.from_numpy(some.lengths)
+    lengths = torch.from_numpy(encoded.lengths)
     owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-    total = torch.zeros(len(lengths), some.vectors.shape[1])
-    total.index_add_(0, owner, some.vectors)
+    total = torch.zeros(len(lengths), encoded.vectors.shape[1])
+    total.index_add_(0, owner, encoded.vectors)
     return total / lengths[:, None]
 
 

@@ -48,6 +48,10 @@ class GroundingModel(Protocol):
         """Number of words of a text that the model does not know."""
         ...
 
+    def cut(self, text: str) -> bool:
+        """Whether a text is longer than the model reads."""
+        ...
+
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         """Word vectors ``[m, d]`` of each text."""
         ...
@@ -89,6 +93,10 @@ class ScanGrounding:
     def unknown(self, text: str) -> int:
         """Words outside the vocabulary."""
         return sum(word not in self.vocabulary for word in self.tokens(text))
+
+    def cut(self, text: str) -> bool:
+        """A recurrent network reads to the end."""
+        return False
 
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         """Word vectors of each text; a text's vectors do not depend on its neighbours."""
@@ -145,6 +153,13 @@ class ClipGrounding:
     def unknown(self, text: str) -> int:
         """Word pieces cover every text."""
         return 0
+
+    def cut(self, text: str) -> bool:
+        """Whether a text has more pieces than the text tower has places."""
+        limit = int(self.tokeniser.model_max_length)
+        if len(text) <= limit - 2:  # a piece has a letter at least, and there are two marks
+            return False
+        return len(self.tokeniser(text, truncation=False, verbose=False)["input_ids"]) > limit
 
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         """Projected states of every piece."""

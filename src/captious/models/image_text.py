@@ -181,7 +181,7 @@ def region_problems(
     if regions.dim != size:
         yield (
             f"image {image!r} has region features of length {regions.dim}"
-            f"{f' ({source})' if source else ''}, the model wants {size}"
+            f"{f' ({source})' if source else ''}, the model needs {size}"
         )
     if not boxes:
         return

@@ -134,7 +134,7 @@ def ask(endpoint: str, model: str, question: Question, tries: int = TRIES) -> An
         {"Authorization": f"Bearer {key}"} if key else {}
     )
     if not endpoint.startswith(("http://", "https://")):
-        raise UsageError(f"judge: the endpoint {endpoint!r} is no http address")
+        raise UsageError(f"judge: the endpoint {endpoint!r} is not an http address")
     request = urllib.request.Request(
         f"{endpoint.rstrip('/')}/chat/completions", json.dumps(body).encode(), headers
     )
@@ -176,7 +176,7 @@ def parsed(reply: Any) -> Answer:
         counts = (int(usage.get(k) or 0) for k in ("prompt_tokens", "completion_tokens"))
         return Answer(text, tuple(tokens), *counts)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"the reply is no chat completion ({error!r})") from error
+        raise InputError(f"the reply is not a chat completion ({error!r})") from error
 
 
 def _read(line: str, where: str) -> tuple[str, Answer]:
@@ -220,6 +220,8 @@ def smoothed(answer: Answer) -> tuple[float | None, bool]:
     point = match[0].find(".")
     score = 0.0
     decimals = match[0][point + 1 : point + 3] if point >= 0 else ""
+    if len(decimals) == 2 and decimals[1] == "0":  # FLEUR reads 0.50 as the number 0.5
+        decimals = decimals[0]
     for number in range(len(decimals)):
         shares = digits.get(match.start() + point + 1 + number)
         if not shares:

@@ -105,11 +105,11 @@ class LanguageModel:
         tokens = iter(coded)
         out = np.full((len(captions), 3), np.nan)
         for row, sentences in enumerate(captions):
-            found = np.concatenate([next(logs) for _ in sentences])
+            logs_of_all = np.concatenate([next(logs) for _ in sentences])
             codes = np.concatenate([next(tokens)[1:] for _ in sentences])
-            out[row, 0] = np.exp(found.mean())
+            out[row, 0] = np.exp(logs_of_all.mean())
             if self.frequency is not None:
-                odds = found - self.frequency[codes]
+                odds = logs_of_all - self.frequency[codes]
                 count = max(STUMBLES, math.ceil(len(odds) / STUMBLING_PART))
                 lowest = np.sort(odds)[:count].mean()
                 out[row, 1:] = odds.mean(), min(0.0, lowest - np.log(2.0))
@@ -132,8 +132,8 @@ class LanguageModel:
                     stop += 1
                 rows = order[start:stop]
                 batch = torch.tensor([coded[i] for i in rows], device=device)
-                found = log_probabilities(self.layers, batch).double().cpu().numpy()
-                for i, row in zip(rows, found, strict=True):
+                values = log_probabilities(self.layers, batch).double().cpu().numpy()
+                for i, row in zip(rows, values, strict=True):
                     out[i] = row
                 start = stop
         return out
@@ -141,8 +141,8 @@ class LanguageModel:
 
 def log_shares(counts: Sequence[int]) -> Floats:
     """Return ln of every word's share of the text; a count of nothing counts as a half."""
-    given = np.asarray(counts, np.float64)
-    return np.log(np.maximum(given, 0.5) / given.sum())
+    counted = np.asarray(counts, np.float64)
+    return np.log(np.maximum(counted, 0.5) / counted.sum())
 
 
 def save(

@@ -119,7 +119,7 @@ def _renamed(tensors: Mapping[str, Any], path: Path) -> dict[str, Any]:
             side = "vision_model" if block[1] else "text_model"
             out |= _of_block(f"{side}.encoder.layers.{block[2]}.", block[3], value)
         else:
-            raise InputError(f"{path}: the tensor {name[:80]!r} belongs to no CLIP that is known")
+            raise InputError(f"{path}: the tensor {name[:80]!r} belongs to no known CLIP")
     return out
 
 

@@ -62,8 +62,8 @@ class PackedBert:
         ids = torch.tensor([p for s in sentences for p in s])
         place = torch.tensor([k for s in sentences for k in self._places(s)])
         x = own.word_embeddings(ids) + own.token_type_embeddings.weight[0]
-        found: torch.Tensor = own.LayerNorm(x + own.position_embeddings(place))
-        return found
+        states: torch.Tensor = own.LayerNorm(x + own.position_embeddings(place))
+        return states
 
     def _places(self, sentence: Sequence[int]) -> Sequence[int]:
         """Return the positions: from 0 in BERT, from pad + 1 without padding in RoBERTa."""
@@ -111,10 +111,10 @@ class _Layer:
 
         seen = self._attend(functional.linear(x, *self.qkv), runs, heads)
         x = self.after_attention(self.joined(seen).add_(x))
-        found: torch.Tensor = self.after_perceptron(
+        states: torch.Tensor = self.after_perceptron(
             self.narrow(functional.gelu(self.wide(x))).add_(x)
         )
-        return found
+        return states
 
     @staticmethod
     def _attend(qkv: torch.Tensor, runs: list[tuple[int, int]], heads: int) -> torch.Tensor:

@@ -64,9 +64,9 @@ class PieceIdf:
     @cached_property
     def digest(self) -> str:
         """What decides the weights, as a hash."""
-        found = hashlib.sha256(f"{self.documents}|{self.size}".encode())
-        found.update(np.ascontiguousarray(self.frequency, "<i8").tobytes())
-        return found.hexdigest()
+        digest_so_far = hashlib.sha256(f"{self.documents}|{self.size}".encode())
+        digest_so_far.update(np.ascontiguousarray(self.frequency, "<i8").tobytes())
+        return digest_so_far.hexdigest()
 
     def weights(self, formula: str = "smooth") -> npt.NDArray[np.float64]:
         """Return the idf of each piece.

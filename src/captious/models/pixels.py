@@ -64,9 +64,13 @@ class Pixels:
         exact = _wide_high(size, file) if "height" in size else None
         crop = None
         if facts.get("do_center_crop", exact is None):
-            given = facts.get("crop_size", side)
-            given = given if isinstance(given, Mapping) else {"height": given, "width": given}
-            crop = _wide_high(given, file)
+            crop_size = facts.get("crop_size", side)
+            crop_size = (
+                crop_size
+                if isinstance(crop_size, Mapping)
+                else {"height": crop_size, "width": crop_size}
+            )
+            crop = _wide_high(crop_size, file)
         normal = facts.get("do_normalize", True)
         return cls(
             None if exact else _side(size.get("shortest_edge"), file),

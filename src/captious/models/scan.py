@@ -192,9 +192,9 @@ class _Beside(nn.Module):
         super().__init__()
         self.parts = nn.ModuleList(parts)
 
-    def forward(self, *given: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor:
         """Return the vectors of all parts in one."""
-        return torch.cat([part(*given) for part in self.parts], -1) / len(self.parts) ** 0.5
+        return torch.cat([part(*inputs) for part in self.parts], -1) / len(self.parts) ** 0.5
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -349,12 +349,12 @@ class Vocabulary:
         if len(pieces) > 1 and all(piece in self.ids for piece in pieces):
             return pieces
         cuts = [(word[:at], word[at:]) for at in range(2, len(word) - 2)]
-        found = [
+        scores = [
             (max(self.ids[part] for part in cut), list(cut))
             for cut in cuts
             if all(self._may_be_part(part) for part in cut)
         ]
-        return min(found)[1] if found else [word]
+        return min(scores)[1] if scores else [word]
 
     def _may_be_part(self, part: str) -> bool:
         # Two letters make a part where they are an abbreviation: tv, not an or is.
@@ -368,10 +368,10 @@ class Vocabulary:
 
 def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Id lists to a padded matrix and lengths."""
-    lengths = torch.tensor([len(one) for one in sequences], dtype=torch.long)
+    lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.long)
     ids = torch.full((len(sequences), int(lengths.max())), PAD, dtype=torch.long)
-    for row, one in enumerate(sequences):
-        ids[row, : len(one)] = torch.tensor(one)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
     return ids, lengths
 
 

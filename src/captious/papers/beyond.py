@@ -12,7 +12,7 @@ from captious.judgements.sets import flickr8k
 from captious.judgements.sets._files import picture
 from captious.meta import diagnostics, robustness
 from captious.papers.analyses import Analysis, left_out, wanted
-from captious.papers.reproduce import Bench
+from captious.papers.bench import Bench
 from captious.perturb import edits
 from captious.reading import read_parquet
 from captious.types import CaptionSet

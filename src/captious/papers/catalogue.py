@@ -23,8 +23,9 @@ from captious.papers import (
     vilbert_figures,
 )
 from captious.papers.analyses import Analysis
+from captious.papers.bench import Bench
 from captious.papers.paper_tables import PROFILE, TABLES, PaperTable
-from captious.papers.reproduce import Bench, missing_here
+from captious.papers.reproduce import missing_here
 
 PAPERS = {
     "tiger": "TIGEr (Jiang et al. 2019)",
@@ -55,6 +56,7 @@ class Item:
         more: data files that add to it.
         demands: metrics, protocols and label sources that it takes scores of.
         splits: whether other processes may compute its metrics one by one (``only=``).
+        captions_shown: whether it prints captions of a data set, which no page of ours may hold.
     """
 
     paper: str
@@ -70,6 +72,7 @@ class Item:
     more: tuple[str, ...] = ()
     demands: Callable[[Bench], list[Demand]] | None = None
     splits: bool = False
+    captions_shown: bool = False
 
     @property
     def runs(self) -> bool:
@@ -109,7 +112,7 @@ ITEMS: tuple[Item, ...] = (
     Item("tiger", "figure8", "metric's group minus people's (Appendix A.1)",
          analysis=tiger_figures.error_groups, sets=_RATED),
     Item("tiger", "table3", "examples by kind of disagreement (Appendix A.2)",
-         analysis=tiger_figures.examples, sets=_RATED),
+         analysis=tiger_figures.examples, sets=_RATED, captions_shown=True),
     Item("tiger", "counts", "sizes of the data", "dataset_counts", analysis=counts.tiger,
          sets=("flickr8k-expert", "pascal50s", "composite")),
     Item("tiger", "readme", "scores of the four captions in the release's README",
@@ -238,7 +241,7 @@ def _substitutes(item: Item) -> list[str]:
         lacking = []
         if missing_here(spec):
             told = registry.create(spec).parameters()
-            lacking = [str(told[k]) for k in ("vectors", "encoder", "weights") if k in told]
+            lacking = [str(told[k]) for k in ("vectors", "model") if k in told]
             lacking = lacking or [spec.partition("(")[0]]
         if own.objects not in ("", GOLD):
             lacking += [f"--objects {n}=FILE" for n in own.objects.split("+") if n != GOLD]

@@ -16,8 +16,8 @@ from captious import registry, settings
 from captious.engine.executors import threads_of_children
 from captious.errors import CaptiousError
 from captious.judgements import protocols
+from captious.papers.bench import Bench
 from captious.papers.catalogue import Demand, find
-from captious.papers.reproduce import Bench
 from captious.progress import Progress
 from captious.settings import Settings
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from captious import registry
 from captious.errors import InputError, UsageError, did_you_mean
-from captious.judgements import labels, protocols, sets
-from captious.judgements.judgement_set import JudgementSet
-from captious.judgements.labels import DETECTOR, GOLD, Source
+from captious.judgements import protocols
 from captious.meta import agreement
-from captious.meta.evaluate import Evaluation, Result, evaluate
-from captious.meta.scoring import Scorer
-from captious.meta.tables import grid, short
+from captious.meta.tables import bullets, grid, short
+from captious.papers.bench import SKIPPED, Bench, lacking_files
 from captious.papers.paper_tables import (
     PROFILE,
     TABLES,
@@ -28,11 +21,9 @@ from captious.papers.paper_tables import (
     Row,
     reported,
 )
-from captious.statistics.bootstrap import SEED
-from captious.types import CaptionSet, Floats
 
+__all__ = ["SKIPPED", "Bench", "fill", "find", "render"]
 EXTRAS = "not in the paper"
-SKIPPED = "left out of this run (--skip)"
 APART = 5.0  # points between strict and half ties that deserve a remark
 # Parts of a signature that say which numbers a row holds.
 _HOW = {
@@ -95,173 +86,6 @@ class Filled:
     def protocols(self) -> tuple[str, ...]:
         """The protocols of the columns, each once."""
         return tuple(dict.fromkeys(c.protocol for c in self.table.columns))
-
-
-@dataclass
-class Bench:
-    """The judgement sets, metrics and results that the tables of one session share.
-
-    Attributes:
-        root: folder of the judgement sets.
-        objects: named files of object labels.
-        extras: whether registered metrics that a paper does not have join its tables.
-        resamples: bootstrap draws.
-        store: whether scores are kept in the cache folder.
-        skip: metrics to leave out (``vilbertscore``), or on one set (``vilbertscore@flickr8k-cf``).
-        regions: region features of the judged photographs.
-        profile: the profile of the paper's own metrics; empty for the one of its text.
-        metrics: what figures about any metric are made of; empty for all that can run.
-        pairs: replaced words of a kind that TIGEr's Figure 7 draws.
-        wordnet: whether WordNet adds synonyms to the words of that figure.
-        vectors: further word vectors that VIFIDEL is tried with (section 4.5).
-    """
-
-    root: Path
-    objects: tuple[Source, ...] = ()
-    extras: bool = True
-    resamples: int = 1000
-    store: bool = True
-    skip: tuple[str, ...] = ()
-    regions: Path | None = None
-    profile: str = ""
-    metrics: tuple[str, ...] = ()
-    pairs: int = 300
-    wordnet: bool = False
-    vectors: tuple[str, ...] = ()
-    _sets: dict[tuple[str, str, bool], JudgementSet] = field(default_factory=dict)
-    _results: dict[tuple[str, str, str], Evaluation] = field(default_factory=dict)
-    _scorers: dict[str, Scorer] = field(default_factory=dict)
-
-    def fresh(self) -> Bench:
-        """Return the same bench with nothing read or computed, for another process."""
-        return replace(self, _sets={}, _results={}, _scorers={})
-
-    def keep(
-        self,
-        spec: str,
-        protocol: str,
-        objects: str,
-        results: tuple[Result, ...],
-        scores: dict[str, Floats],
-    ) -> None:
-        """Take an evaluation that another process made."""
-        chosen = protocols.get(protocol)
-        judged = protocols.selected(self.judged(chosen.set, objects), chosen)
-        self._results[spec, protocol, objects] = Evaluation(
-            judged, chosen, results, scores, SEED, self.resamples
-        )
-
-    def skipped(self, spec: str, set_name: str) -> bool:
-        """Say whether a metric was asked to be left out."""
-        name = spec.partition("(")[0]
-        return name in self.skip or f"{name}@{set_name}" in self.skip
-
-    def judged(self, name: str, objects: str = "", counts: bool = False) -> JudgementSet:
-        """Return a judgement set, read once, with the object labels of the named sources.
-
-        Raises:
-            InputError: files of the set, or labels of these sources, are not there.
-        """
-        key = (name, objects, counts)
-        if key not in self._sets:
-            raw = self._raw(name)
-            self._sets[key] = (
-                labels.labelled(raw, self._sources(objects), counts)
-                if objects
-                else self._given(raw)
-            )
-        return self._sets[key]
-
-    def _raw(self, name: str) -> JudgementSet:
-        """Return a set with the labels that it brings itself: these are its gold ones."""
-        key = (name, GOLD + " only", False)
-        if key not in self._sets:
-            self._sets[key] = sets.load_ratings(name, self.root)
-        return self._sets[key]
-
-    def _given(self, judged: JudgementSet) -> JudgementSet:
-        """Give a set without labels of its own those that the user named, where they fit."""
-        files = tuple(s for s in self.objects if s.path is not None)
-        if judged.samples.objects is not None or not files:
-            return judged
-        try:
-            return labels.labelled(judged, files)
-        except InputError:  # the files are of other images: this set stays as it is
-            return judged
-
-    def _sources(self, objects: str) -> tuple[Source, ...]:
-        """Return the sources of a row: ``gold+D500``."""
-        named = {s.name.lower(): s for s in self.objects}
-        sources = []
-        for name in objects.split("+"):
-            if name.lower() in named:
-                sources.append(named[name.lower()])
-            elif name in (GOLD, DETECTOR):
-                sources.append(Source(name))
-            else:
-                raise InputError(f"labels called {name} are needed: --objects {name}=FILE")
-        return tuple(sources)
-
-    def has(self, objects: str) -> bool:
-        """Say whether the user named all sources of a row (gold and the detector need no file)."""
-        try:
-            self._sources(objects)
-        except InputError:
-            return False
-        return True
-
-    def scorer(self, spec: str) -> Scorer:
-        """Return the scorer of one metric, made once."""
-        if spec not in self._scorers:
-            self._scorers[spec] = Scorer([spec], store=self.store, regions=self.regions)
-        return self._scorers[spec]
-
-    def result(self, spec: str, protocol: str, objects: str = "") -> Evaluation:
-        """Return the evaluation of one metric under a protocol, computed once."""
-        key = (spec, protocol, objects)
-        if key not in self._results:
-            chosen = protocols.get(protocol)
-            if self.skipped(spec, chosen.set):
-                return self._left_out(spec, chosen)
-            counts = "+" in objects and "counts=True" in spec
-            self._results[key] = evaluate(
-                self.judged(chosen.set, objects, counts),
-                chosen,
-                self.scorer(spec),
-                resamples=self.resamples,
-            )
-        return self._results[key]
-
-    def _left_out(self, spec: str, protocol: protocols.Protocol) -> Evaluation:
-        names = [n for *_, columns in self.scorer(spec).steps for n in columns]
-        empty = tuple(Result(n, float("nan"), reason=SKIPPED) for n in names)
-        return Evaluation(self.judged(protocol.set), protocol, empty, {}, 0, self.resamples)
-
-    def columns(
-        self, specs: Iterable[str], samples: CaptionSet, why: dict[str, str]
-    ) -> dict[str, Floats]:
-        """Return the scores of several metrics; what has none is noted in ``why``."""
-        scored: dict[str, Floats] = {}
-        for spec in specs:
-            for name, scores in self.scorer(spec)(samples).items():
-                if scores.reason or np.isnan(scores.values).all():
-                    why[name] = short(scores.reason or next(iter(scores.unscored), "no score"))
-                else:
-                    scored[name] = scores.values
-        return scored
-
-    def together(self, specs: Iterable[str], protocol: str) -> Evaluation:
-        """Return one evaluation of several metrics, from the single ones."""
-        parts = [self.result(s, protocol) for s in specs]
-        first = parts[0]
-        return Evaluation(
-            first.judged,
-            first.protocol,
-            tuple(r for p in parts for r in p.results),
-            {k: v for p in parts for k, v in p.scores.items()},
-            first.seed,
-            first.resamples,
-        )
 
 
 # -- which metric stands for a row -----------------------------------------------------------------
@@ -437,15 +261,6 @@ def _cell(
     return cell, result.signature
 
 
-def lacking_files(err: InputError, set_name: str) -> str:
-    """Say which files of a set are missing, in one line; other problems as they are."""
-    lines = str(err).splitlines()
-    absent = [line for line in lines if line.rstrip().endswith("is not there")]
-    if not absent:
-        return short(lines[0], 200)
-    return f"the files of {set_name} are not here (`captious data {set_name}` names them)"
-
-
 def _how(signature: str, table: PaperTable) -> str:
     """Return what decides a row's numbers: from the signature, and from the protocols."""
     parts = dict(part.partition(":")[::2] for part in signature.split("|")[1:])
@@ -526,28 +341,40 @@ def _dashes(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
 
 
 def render(filled: Filled, format: str = "text") -> str:
-    """Return a filled table: each cell is ``printed / ours (difference)``."""
+    """Return a filled table: each cell is ``printed / ours (difference)``.
+
+    How a row was computed and what differs from the paper stands below, by letter: rows that share
+    both share the letter.
+    """
     table = filled.table
-    head = ["row", *(c.key for c in table.columns), "computed by", "how", "remark"]
-    cells = [head]
+    letters: dict[str, str] = {}
+    cells = [["row", *(c.key for c in table.columns), "computed by", "note"]]
     for label, row in filled.rows.items():
-        cells.append(
-            [
-                label,
-                *(c.text(table.scale) for c in row),
-                filled.used.get(label, "-"),
-                filled.how.get(label, "-"),
-                short(filled.notes.get(label, ""), 90),
-            ]
+        told = "; ".join(
+            filter(None, (filled.how.get(label, ""), short(filled.notes.get(label, ""))))
         )
+        letter = letters.setdefault(told, _letter(len(letters))) if told else ""
+        values = (c.text(table.scale) for c in row)
+        cells.append([label, *values, filled.used.get(label, "-"), letter])
     said = [
         f"each cell: paper / ours (difference); {'percent' if table.scale == 100 else 'as printed'}"
     ]
+    said += [f"note {letter}: {told}" for told, letter in letters.items()]
     for name in filled.protocols:
         said.append(f"protocol {name}: {protocols.get(name).describe()}")
     said += filled.remarks
     if table.note:
         said.append(table.note)
-    mark = "- " if format == "markdown" else ""
     title = f"### {table.title}" if format == "markdown" else table.title
-    return f"{title}\n\n{grid(cells, format)}\n\n" + "\n".join(mark + s for s in said) + "\n"
+    return f"{title}\n\n{grid(cells, format)}\n\n{bullets(said, format)}\n"
+
+
+def _letter(number: int) -> str:
+    """Return a, b, ... z, aa, ab, ...
+
+    Example:
+        >>> _letter(0), _letter(27)
+        ('a', 'ab')
+    """
+    rest, last = divmod(number, 26)
+    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)

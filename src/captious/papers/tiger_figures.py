@@ -14,8 +14,8 @@ from captious.meta import agreement, disagreements
 from captious.meta.tables import short
 from captious.papers import tiger_analyses
 from captious.papers.analyses import Analysis, left_out, ratings_of, usable, wanted
+from captious.papers.bench import Bench, lacking_files
 from captious.papers.paper_tables import KINDS, reported
-from captious.papers.reproduce import Bench, lacking_files
 from captious.types import CaptionSet
 
 SETS = {"Flickr8k-Expert": "flickr8k-expert/tau-c-pooled", "COMPOSITE": "composite/tau-c"}
@@ -85,7 +85,7 @@ def error_groups(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
     remarks = ["human group: mean of the ratings, rounded half up; equal scores keep file order"]
     specs, why = wanted(bench, only)
     gaps = list(range(-4, 5))
-    cells = [["set", "metric", *(f"{g:+d}" if g else "0" for g in gaps), "mean |gap|"]]
+    cells = [["set", "metric", *(f"{g:+d}" if g else "0" for g in gaps), "mean distance"]]
     panels = {}
     for title, (judged, samples) in _rated(bench, remarks).items():
         table = agreement.rating_matrix(ratings_of(judged), len(samples))
@@ -155,10 +155,10 @@ def reference_sweep(bench: Bench, sizes: tuple[int, ...] = SIZES) -> Analysis:
     """TIGEr, Figure 5: PASCAL-50S accuracy by number of references, a tie is wrong."""
     specs, why = usable(tuple(dict.fromkeys(SWEPT.values())))
     groups = ("all", *KINDS)
-    cells = [["metric", *(f"{k} refs: {' / '.join(groups)}" for k in sizes)]]
+    cells = [["metric", "pairs", *(f"{k} ref{'s' * (k > 1)}" for k in sizes)]]
     curves: dict[str, dict[str, list[float]]] = {g: {} for g in groups}
     for column, spec in SWEPT.items():
-        row, points = [column], []
+        points = []
         for k in sizes if spec in specs else ():
             result = bench.result(spec, sweep_protocol(k, "strict")).result(column)
             if result.reason:
@@ -166,10 +166,9 @@ def reference_sweep(bench: Bench, sizes: tuple[int, ...] = SIZES) -> Analysis:
                 break
             values = [result.value, *(result.groups[g] for g in KINDS)]
             points.append(values)
-            row.append(" / ".join(f"{v:.3f}" for v in values))
         if len(points) == len(sizes):
-            cells.append(row)
             for g, curve in zip(groups, zip(*points, strict=True), strict=True):
+                cells.append([column, g, *(f"{v:.3f}" for v in curve)])
                 curves[g][column] = list(curve)
     at = tuple(map(float, sizes))
     return Analysis(

@@ -15,8 +15,9 @@ from captious.judgements.sets import _coco
 from captious.meta.tables import short
 from captious.metrics.vifidel import Vifidel
 from captious.papers.analyses import Analysis, left_out, number, usable
+from captious.papers.bench import Bench
 from captious.papers.paper_tables import CLASSIC, Choice, find_row, reported
-from captious.papers.reproduce import Bench, asked_spec, choose, missing_here
+from captious.papers.reproduce import asked_spec, choose, missing_here
 from captious.text.vectors import DEFAULT
 from captious.types import CaptionSet, Sample
 

@@ -6,8 +6,9 @@ from captious.errors import InputError, UsageError
 from captious.judgements import protocols
 from captious.meta.tables import short
 from captious.papers.analyses import Analysis, left_out, usable
+from captious.papers.bench import Bench, lacking_files
 from captious.papers.paper_tables import Choice
-from captious.papers.reproduce import Bench, asked_spec, lacking_files
+from captious.papers.reproduce import asked_spec
 
 LAYERS = 12  # of the deepest encoder; what a model has not fails at once
 SETS = {"Flickr8k-Expert": "flickr8k-expert/tau-b-mean", "COMPOSITE": "composite/tau-b"}

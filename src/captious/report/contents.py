@@ -75,7 +75,7 @@ def choose(table: ScoreTable, most: int, seed: int = bootstrap.SEED) -> Shown:
             break
         chosen.setdefault(at, None)
     how = (
-        f"{part:,} best, {part:,} worst, {part:,} about which the metrics disagree most, "
+        f"{part:,} best, {part:,} worst, {part:,} on which the metrics disagree most, "
         "and random ones"
     )
     return Shown([listed[at] for at in sorted(chosen)], len(listed), how)
@@ -167,11 +167,11 @@ def contents(table: ScoreTable, shown: Shown, extras: Extras | None = None) -> d
 
 def main_columns(table: ScoreTable) -> set[str]:
     """Return the column that stands for each metric."""
-    found = set()
+    columns = set()
     for step in table.steps:
         usual = [n for n, c in zip(step.names, step.columns, strict=True) if c.name in _USUAL]
-        found.add((usual or list(step.names))[0])
-    return found
+        columns.add((usual or list(step.names))[0])
+    return columns
 
 
 def _comparison(table: ScoreTable) -> Comparison | None:
@@ -372,8 +372,8 @@ def _of_references(table: ScoreTable) -> tuple[Floats, Floats]:
         mean = sum(counts[word] for word in content) / len(content)
         agree = (mean - 1) / (len(texts) - 1) if len(texts) > 1 else math.nan
         told[texts] = agree, sum(rarity[word] for word in content) / len(content)
-    found = np.array([told[texts] for texts in references], float).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    facts = np.array([told[texts] for texts in references], float).reshape(-1, 2)
+    return facts[:, 0], facts[:, 1]
 
 
 def _thirds(values: Floats) -> list[npt.NDArray[np.bool_]]:

@@ -40,7 +40,7 @@ def explain_table(table: ScoreTable, rows: list[int], seconds: float, letters: i
     """
     done = Explained()
     if seconds <= 0:
-        done.left_out.append("explanations were not asked for")
+        done.left_out.append("explanations were switched off")
         return done
     start = time.monotonic()
     titles = {registry.text_form(s.metric): title_of(s.metric.name) for s in table.steps}

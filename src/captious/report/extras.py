@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captious.calling import key
 from captious.engine.table import ScoreTable
 from captious.errors import InputError
-from captious.io.sources import key
 from captious.judgements.judgement_set import Checks
 from captious.judgements.sets.user_files import read_records
 from captious.reading import reading

@@ -161,12 +161,12 @@ def _write_folder(folder: Path, data: Mapping[str, Any], photos: str) -> None:
 def _photographs(table: ScoreTable, rows: list[int], options: Options) -> dict[str, Path | bytes]:
     """Return the photographs of the rows, looked for in ``options.images`` too."""
     samples = table.samples.take(rows)
-    found = photographs_of(samples)
+    photographs = photographs_of(samples)
     if options.images is not None:
         for image in dict.fromkeys(samples.images.tolist()):
-            if image is None or image in found:
+            if image is None or image in photographs:
                 continue
             near = options.images / Path(image).name
             if near.is_file():
-                found[image] = near
-    return found
+                photographs[image] = near
+    return photographs

@@ -60,7 +60,7 @@ def gather(files: Mapping[str, Path | bytes], budget: int) -> Photographs:
         sizes[image] = picture.size
         text = base64.b64encode(_small(picture, width, kind)).decode()
         if at + len(text) > 1.15 * budget:
-            problems.append(f"{image}: left out, the photographs fill their share of the file")
+            problems.append(f"{image}: left out, the photographs use up their share of the file")
             continue
         places[image] = (at, len(text))
         parts.append(text)

@@ -34,7 +34,7 @@ def save_png(svg: str, path: Path, scale: int = 2) -> None:
 
 def _fonts() -> list[str]:
     """Return where DejaVu lies, so that a machine without fonts writes words too."""
-    found = find_spec("matplotlib")
-    if found is None or found.origin is None:
+    package = find_spec("matplotlib")
+    if package is None or package.origin is None:
         return []
-    return [str(Path(found.origin).parent / "mpl-data/fonts/ttf")]
+    return [str(Path(package.origin).parent / "mpl-data/fonts/ttf")]

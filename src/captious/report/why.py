@@ -12,7 +12,7 @@ from captious.report.pictures import draw
 from captious.types import Explanation
 
 
-def page(found: Sequence[tuple[str, str, Explanation]]) -> str:
+def page(explained: Sequence[tuple[str, str, Explanation]]) -> str:
     """Return the page of ``(metric, caption, explanation)``.
 
     Raises:
@@ -27,7 +27,7 @@ def page(found: Sequence[tuple[str, str, Explanation]]) -> str:
     template = made.from_string((web / "why.html.j2").read_text("utf-8"))
     parts = [
         {"metric": title_of(metric), "caption": caption, "text": told.text, "svg": draw(told) or ""}
-        for metric, caption, told in found
+        for metric, caption, told in explained
     ]
     captions = list(dict.fromkeys(part["caption"] for part in parts))
     css = (web / "report.css").read_text("utf-8")

@@ -21,6 +21,8 @@ from captious.serve.guard import App, Guard, Message, Receive, Rules, Scope, Sen
 from captious.serve.limits import Busy, Stopped, TooLarge
 from captious.serve.meters import KIND
 from captious.serve.schemas import (
+    CorpusAnswer,
+    CorpusRequest,
     ExplainAnswer,
     ExplainRequest,
     Health,
@@ -46,10 +48,10 @@ _SAID = {
     401: "the token is missing or wrong",
     403: "a page of another site sent this",
     413: "the request is larger than this service allows",
-    421: "the service is called by another name",
+    421: "the service was addressed by another name",
     422: "the input is wrong; every problem is named",
-    429: "too much is waiting: come back after the seconds in `Retry-After`",
-    500: "an error of the service; its log tells more",
+    429: "too much is waiting: try again after the seconds in `Retry-After`",
+    500: "an error of the service; see its log",
     503: "the service is being stopped, or took too long",
 }
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -111,6 +113,11 @@ def _scoring(service: Service) -> APIRouter:
         scored = await service.score(request)
         return Response(scored.model_dump_json(), media_type="application/json")
 
+    @router.post("/corpus")
+    async def corpus(request: CorpusRequest) -> CorpusAnswer:
+        """Corpus values of captions that took several requests, from the sums of each."""
+        return await service.corpus(request)
+
     @router.post("/explain")
     async def explain(request: ExplainRequest) -> ExplainAnswer:
         """Say why a caption gets its score."""
@@ -155,7 +162,7 @@ def _errors(app: FastAPI) -> None:
 
     async def http(request: Request, err: Exception) -> Response:
         if not isinstance(err, HTTPException):
-            return problem(500, "an error of the service; its log tells more")
+            return problem(500, "an error of the service; see its log")
         answer = problem(err.status_code, str(err.detail))
         answer.headers.update(err.headers or {})
         if err.status_code == 405:  # the router names the methods of one route only
@@ -166,7 +173,7 @@ def _errors(app: FastAPI) -> None:
 
     async def unexpected(request: Request, err: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=err)
-        return problem(500, "an error of the service; its log tells more")
+        return problem(500, "an error of the service; see its log")
 
     app.add_exception_handler(CaptiousError, refused)
     app.add_exception_handler(MemoryError, refused)

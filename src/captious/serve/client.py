@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import math
 import os
 import threading
 import time
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from captious.errors import CaptiousError, InputError, UsageError, did_you_mean
+from captious.calling import Answer, Unscored, captions_of, per_caption, references_of
+from captious.errors import CaptiousError, InputError, UsageError
 from captious.reading import read_bytes
 
 PART = 10_000
@@ -25,48 +27,20 @@ PART = 10_000
 _BYTES = 24_000_000
 
 
-@dataclass(frozen=True)
-class Unscored:
-    """A caption that a column has no value for."""
-
-    id: str
-    column: str
-    reason: str
-
-
 @dataclass(frozen=True, repr=False)
-class RemoteScores:
+class RemoteScores(Answer):
     """What a call returns, as that of :func:`captious.scorer` does.
 
     Attributes:
         ids: of every caption: those that were given, else its position.
         per_caption: column -> one number per caption (NaN: see ``unscored``).
-        corpus: column -> value over the captions of this call; empty if it took several requests
-            (more than 10,000 captions, or 24 MB of photographs).
         unscored: which caption a column has no value for, and why.
+        corpus: column -> value over the captions of this call.
         signatures: column -> what has to stand beside its numbers.
     """
 
-    ids: list[str]
-    per_caption: dict[str, Any]
     corpus: dict[str, float]
-    unscored: list[Unscored]
     signatures: dict[str, str]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, column: str) -> Any:
-        if column not in self.per_caption:
-            raise UsageError(
-                f"there is no column {column!r}.{did_you_mean(column, self.per_caption)} "
-                f"There are: {', '.join(self.per_caption)}."
-            )
-        return self.per_caption[column]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value:.4f}" for name, value in self.corpus.items())
-        return f"<RemoteScores: {len(self):,} captions; {shown}>"
 
 
 class Client:
@@ -134,25 +108,32 @@ class Client:
             InputError: the service names what is wrong with the captions.
             CaptiousError: the service does not answer.
         """
-        single = isinstance(captions, str)
-        texts = [captions] if single else captions
-        if isinstance(texts, Mapping):
-            ids, texts = list(texts), list(texts.values())
-        texts = list(texts)
-        names = [str(i) for i in range(len(texts))] if ids is None else [str(i) for i in ids]
+        texts, names = captions_of(captions, ids)
         given = self._references if references is None else references
-        if single and given is not None and not isinstance(given, Mapping):
-            given = [given] if isinstance(given, str) or _flat(given) else given
-        listed = _rows(given, names, "lists of references")
+        listed = None
+        if given is not None:
+            listed = references_of(given, names, isinstance(captions, str))
+        labels = per_caption(objects, names, "objects")
         rows: dict[str, list[Any] | None] = {
             "captions": texts,
-            "references": None if listed is None else [_texts(r) for r in listed],
-            "images": _pictures(_rows(images, names, "images")),
-            "objects": _rows(objects, names, "lists of objects"),
+            "references": None if listed is None else [list(r) for r in listed],
+            "images": _pictures(per_caption(images, names, "images")),
+            "objects": labels if any(o is not None for o in labels) else None,
             "ids": names,
         }
-        answers = [self._post("/score", part | self._asked()) for part in _parts(rows)]
-        return _joined(answers)
+        parts = list(_parts(rows))
+        if len(parts) > 1 and self._df == "corpus":
+            raise UsageError(
+                f"{len(texts):,} captions are sent in {len(parts)} requests, and df='corpus' would "
+                "count each request's references for itself; use df='coco-val' or send fewer"
+            )
+        asked = self._asked() | ({"sums": True} if len(parts) > 1 else {})
+        answers = [self._post("/score", part | asked) for part in parts]
+        corpus = answers[0]["corpus"]
+        if len(answers) > 1:
+            sums = [_added(same) for same in zip(*(a["sums"] for a in answers), strict=True)]
+            corpus = self._post("/corpus", self._asked() | {"sums": sums})["corpus"]
+        return _joined(answers, corpus)
 
     def explain(self, caption: str, references: Sequence[str] = (), **given: Any) -> dict[str, Any]:
         """Return why a caption gets its score: texts and typed parts, metric by metric.
@@ -262,31 +243,9 @@ def _list(values: Iterable[str] | None) -> list[str] | None:
     return None if values is None else list(values)
 
 
-def _flat(given: Any) -> bool:
-    return isinstance(given, Sequence) and all(isinstance(text, str) for text in given)
-
-
-def _texts(given: Any) -> list[str]:
-    if given is None:
-        return []
-    return [given] if isinstance(given, str) else list(given)
-
-
-def _rows(given: Any, names: list[str], what: str) -> list[Any] | None:
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        table = {str(k): v for k, v in given.items()}
-        return [table.get(name) for name in names]
-    rows = list(given)
-    if len(rows) != len(names):
-        raise InputError(f"{len(names)} captions, but {len(rows)} {what}")
-    return rows
-
-
-def _pictures(given: list[Any] | None) -> list[str | None] | None:
+def _pictures(given: list[Any]) -> list[str | None] | None:
     """Return photographs as base64."""
-    if given is None or all(picture is None for picture in given):
+    if all(picture is None for picture in given):
         return None
     from captious.evidence.images import handed_over
 
@@ -303,8 +262,6 @@ def _pictures(given: list[Any] | None) -> list[str | None] | None:
 def _parts(rows: Mapping[str, list[Any] | None]) -> Iterable[dict[str, Any]]:
     """Cut a call into requests that a service takes."""
     captions = rows["captions"] or []
-    if not captions:
-        raise InputError("there is no caption to score")
     images = rows["images"]
     start = 0
     while start < len(captions):
@@ -318,21 +275,24 @@ def _parts(rows: Mapping[str, list[Any] | None]) -> Iterable[dict[str, Any]]:
         start = stop
 
 
-def _joined(answers: list[dict[str, Any]]) -> RemoteScores:
+def _added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Add the sums of one metric over several requests."""
+    listed = [part for part in parts if part["count"]] or [{"totals": [], "count": 0}]
+    totals = [math.fsum(numbers) for numbers in zip(*(p["totals"] for p in listed), strict=True)]
+    return {"totals": totals, "count": sum(part["count"] for part in listed)}
+
+
+def _joined(answers: list[dict[str, Any]], corpus: Mapping[str, float | None]) -> RemoteScores:
     import numpy as np
 
-    columns = answers[0]["per_caption"]
     values = {
         column: np.array([v for a in answers for v in a["per_caption"][column]], np.float64)
-        for column in columns
+        for column in answers[0]["per_caption"]
     }
-    corpus = {k: float("nan") if v is None else v for k, v in answers[0]["corpus"].items()}
-    if len(answers) > 1:
-        corpus = {}  # those of parts do not add up for every metric
     return RemoteScores(
         [name for a in answers for name in a["ids"]],
         values,
-        corpus,
-        [Unscored(**u) for a in answers for u in a["unscored"]],
+        [Unscored(u["id"], "", u["column"], u["reason"]) for a in answers for u in a["unscored"]],
+        {k: float("nan") if v is None else v for k, v in corpus.items()},
         answers[0]["signatures"],
     )

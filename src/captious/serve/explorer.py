@@ -95,7 +95,7 @@ class Explorer:
         """Return a finished run, opened."""
         run = self.run(name)
         if run.state != DONE:
-            raise HTTPException(409, f"this run is {run.state}; it can be seen when it is done")
+            raise HTTPException(409, f"this run is {run.state}; it can be opened when it is done")
         within = None if run.job.get("trusted") else self.store.folder
         path = self.store.path(name) / "scores.parquet"
         return self.views.get(name, lambda: View(path, within))
@@ -149,7 +149,7 @@ class Explorer:
                              else [Path(given.lower()).suffix])  # fmt: skip
             if not all(part in allowed for part in re.findall(r"\.\w+", ending)) or not ending:
                 known = " ".join(sorted(allowed))
-                problems.append(f"{given}: the ending of {what} is one of {known}")
+                problems.append(f"{given}: {what} must end in one of {known}")
                 continue
             file = folder / f"{what}-{number}{ending}"
             with file.open("wb") as out_file:

@@ -91,7 +91,7 @@ class Guard:
             return 421, f"this service is not called {name!r}"
         origin = headers.get("origin")
         if origin and scope["method"] not in ("GET", "HEAD") and urlsplit(origin).netloc != host:
-            return 403, "a page of another site may not send requests here"
+            return 403, "requests from pages of other sites are refused"
         if self._rules.token and scope["path"] not in _OPEN:
             shown = (
                 headers.get("authorization", "").removeprefix("Bearer ").strip()

@@ -133,7 +133,7 @@ class Jobs:
         if error is None:
             log.error("the worker of the run %s ended with %d: %s", name, code,
                       complaint.decode("utf-8", "replace"))  # fmt: skip
-            error = "an error of the service; its log tells more"
+            error = "an error of the service; see its log"
         self.store.change(name, unless=CANCELLED, state=FAILED, finished=end, error=error)
 
 

@@ -13,6 +13,7 @@ Text = Annotated[str, Field(max_length=_L.letters)]
 Name = Annotated[str, Field(max_length=500)]
 Metrics = Annotated[list[Name], Field(min_length=1, max_length=_L.metrics)]
 Picture = Annotated[str, Field(max_length=_L.body, json_schema_extra={"format": "byte"})]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Labels = Annotated[list[Name], Field(max_length=1000)]
 Listed = Annotated[list[Text], Field(max_length=_L.references)]
 
@@ -49,6 +50,28 @@ class ScoreRequest(_Strict):
         "coco-val", description="document frequencies of CIDEr; `corpus` counts each request's own"
     )
     signatures: bool = Field(True, description="whether the answer names the signatures")
+    sums: bool = Field(False, description="whether the answer holds the sums that `/corpus` takes")
+
+
+class Sums(_Strict):
+    """Statistics of a metric, added over captions; those of several requests can be added."""
+
+    totals: Annotated[list[Finite], Field(max_length=1000)]
+    count: Annotated[int, Field(ge=0, le=10**12)] = Field(description="over how many captions")
+
+
+class CorpusRequest(_Strict):
+    """Sums of several requests of `/score`, added up, one per metric in their order."""
+
+    sums: Annotated[list[Sums], Field(min_length=1, max_length=_L.metrics)]
+    metrics: Metrics | None = Field(None, examples=[["bleu"]])
+    df: Literal["coco-val", "corpus"] = "coco-val"
+
+
+class CorpusAnswer(BaseModel):
+    """Corpus values over all the captions that were summed."""
+
+    corpus: dict[str, float | None]
 
 
 class NotScored(BaseModel):
@@ -67,6 +90,7 @@ class ScoreAnswer(BaseModel):
     corpus: dict[str, float | None]
     unscored: list[NotScored]
     signatures: dict[str, str]
+    sums: list[Sums] | None = Field(None, description="if they were asked for")
 
 
 class ExplainRequest(_Strict):
@@ -113,7 +137,7 @@ class MetricFacts(BaseModel):
     needs: list[str]
     columns: list[MetricColumn]
     parameters: dict[str, Any]
-    missing: list[str] = Field(description="what it lacks on this machine; empty: it is ready")
+    missing: list[str] = Field(description="what is missing on this machine; empty if ready")
 
 
 class Health(BaseModel):
@@ -121,7 +145,7 @@ class Health(BaseModel):
 
     status: Literal["ok", "stopping"]
     version: str
-    waiting: int = Field(description="captions that wait to be scored")
+    waiting: int = Field(description="captions waiting to be scored")
     seconds: float = Field(description="since the start")
 
 

@@ -21,6 +21,8 @@ from captious.serve.batching import Batchers, Call
 from captious.serve.limits import Limits, Stopped, check_metrics
 from captious.serve.meters import Meters
 from captious.serve.schemas import (
+    CorpusAnswer,
+    CorpusRequest,
     ExplainAnswer,
     ExplainRequest,
     MetricColumn,
@@ -28,6 +30,7 @@ from captious.serve.schemas import (
     NotScored,
     ScoreAnswer,
     ScoreRequest,
+    Sums,
     Told,
 )
 
@@ -91,7 +94,18 @@ class Service:
             request.objects or [None] * count,
         )
         scores = await self._scored(self._metrics(request.metrics), request.df, call)
-        return answer(scores, request.ids, request.signatures)
+        made = answer(scores, request.ids, request.signatures)
+        if request.sums:
+            made.sums = [Sums.model_construct(totals=t, count=n) for t, n in scores.sums]
+        return made
+
+    async def corpus(self, request: CorpusRequest) -> CorpusAnswer:
+        """Return corpus values of sums that were added over several requests."""
+        metrics = self._metrics(request.metrics)
+        batcher = await asyncio.to_thread(self.batchers.prepare, metrics, request.df)
+        sums = [(s.totals, s.count) for s in request.sums]
+        values = await asyncio.to_thread(batcher.scorer.corpus_of, sums)
+        return CorpusAnswer(corpus={column: number(value) for column, value in values.items()})
 
     async def explain(self, request: ExplainRequest) -> ExplainAnswer:
         """Explain one caption."""

@@ -63,7 +63,8 @@ def interval(values: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
     tail = (1 - level) / 2
     low, high = np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
     known = ~np.isnan(values).all(axis=0)
-    low[known], high[known] = np.nanquantile(values[:, known], [tail, 1 - tail], axis=0)
+    if known.any():
+        low[known], high[known] = np.nanquantile(values[:, known], [tail, 1 - tail], axis=0)
     return low, high
 
 

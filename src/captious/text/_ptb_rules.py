@@ -8,7 +8,7 @@ checked against its jar (see ``benchmarks/ptb_vs_java.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -31,11 +31,16 @@ from captious.text._munch import (
 
 
 class Rule(NamedTuple):
-    """What matches, what has to follow it, and what is done with it."""
+    """What matches, what has to follow it, and what is done with it.
+
+    Where what follows varies in width, ``apostrophes`` says how a plain apostrophe tells the width:
+    pairs of a place (from the end of the match) at which it stands, and the width then.
+    """
 
     action: str
     body: Piece
     after: Piece | None = None
+    apostrophes: tuple[tuple[int, int], ...] = ()
 
 
 # Letters that entered Unicode after version 6.2, the one of the original; they are no letters here.
@@ -56,12 +61,12 @@ def capitalised(listed: str) -> Pattern:
     return alt(*(seq(one(word[0]), word[1:]) for word in listed.split()))
 
 
-def _all(test: Callable[[str], bool]) -> Chars:
-    """The characters of the basic plane that pass a test."""
+def _all(passed: Iterable[bool]) -> Chars:
+    """The characters of the basic plane that passed a test."""
     runs, begin = [], 0
-    for passed, run in groupby(map(test, map(chr, range(0x10000)))):
+    for fine, run in groupby(passed):
         end = begin + len(list(run))
-        if passed:
+        if fine:
             runs.append((begin, end - 1))
         begin = end
     return Chars(runs)
@@ -131,10 +136,12 @@ _OPENERS = (
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules in order of precedence."""
-    letter = (_all(lambda c: category(c)[0] == "L") - _NEWER_LETTERS) | _FORMER_LETTERS
-    digit = _all(lambda c: category(c) == "Nd") - _NEWER_DIGITS
+    basic = [chr(code) for code in range(0x10000)]
+    categories = list(map(category, basic))
+    letter = (_all([c[0] == "L" for c in categories]) - _NEWER_LETTERS) | _FORMER_LETTERS
+    digit = _all([c == "Nd" for c in categories]) - _NEWER_DIGITS
     latin, number = one("A-Za-z"), one("0-9")
-    upper = (_all(str.isupper) - _NEWER_LETTERS) - table("13A0-13F4")
+    upper = (_all(map(str.isupper, basic)) - _NEWER_LETTERS) - table("13A0-13F4")
 
     gap = one(" \t\u00a0\u2000-\u200a\u3000")
     line = alt(seq(maybe("\r"), "\n"), one("\r\u2028\u2029\x0b\x0c\x85"))
@@ -283,8 +290,8 @@ def rules() -> tuple[Rule, ...]:
         Rule("ampersand", "&amp;"),
         Rule("keep", seq("&", words("ht tl ur lr qc ql qr odq cdq"), ";")),
         Rule("keep", seq("&#", some(number), ";")),
-        Rule("soften", word, clitic),
-        Rule("soften", negated, negation),
+        Rule("soften", word, clitic, ((2, 2), (3, 3))),
+        Rule("soften", negated, negation, ((2, 3),)),
         Rule("soften", word),
         Rule("keep", with_apostrophe),
         Rule("keep", seq("y", apostrophe), letter),

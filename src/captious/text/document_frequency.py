@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from captious import assets
 from captious.errors import InputError, UsageError
 from captious.reading import read_arrays, reading
 from captious.text import gram_kernels, ngrams
+from captious.text.machine_code import side_by_side
 from captious.text.ngrams import Hashes
 from captious.types import CaptionSet, TextPool
 
@@ -74,35 +74,36 @@ class DocumentFrequency:
     def idf(self, pool: TextPool, order: int) -> npt.NDArray[np.float64]:
         """Return ln N - ln max(1, df) for every n-gram of a pool."""
         table = ngrams.table(pool, self.tokenizer, self.stem)
-        if self.members is not None and self.members.pool is pool:
+        members = self.members
+        if members is not None and members.pool is pool and members.frequencies is None:
             df = self.counts[order - 1]  # counted on this very pool: same columns
         else:
             df = self.lookup(order, table.grams[order - 1])
         return np.log(float(self.documents)) - np.log(np.maximum(df, 1.0))
 
-    def gram_idf(self, pool: TextPool, order: int) -> npt.NDArray[np.float64]:
-        """Return the same for every n-gram of ``ngrams.compiled``, text by text."""
-        grams = ngrams.compiled(pool, self.tokenizer, self.stem)
-        kernels = gram_kernels.kernels(0)
-        if grams is None or kernels is None:
-            raise RuntimeError("gram_idf is for pools whose n-grams were counted by compiled code")
+    def gram_frequencies(self, pool: TextPool, order: int) -> Counts:
+        """Return the frequency of every n-gram of ``ngrams.compiled``, text by text."""
         members = self.members
-        if members is not None and members.pool is pool and members.places is not None:
-            places = members.places[order - 1].copy()
-        else:
-            places = np.full(len(grams[order - 1].names), -1, np.int32)
-        slots = self._slots(order)
-        kernels._places(self.grams[order - 1], slots, grams[order - 1].names, places)
-        idf = np.log(float(self.documents)) - np.log(np.maximum(self.counts[order - 1], 1.0))
-        return np.append(idf, np.log(float(self.documents)))[places]  # -1: unseen, the last
+        if members is not None and members.pool is pool and members.frequencies is not None:
+            return members.frequencies[order - 1]
+        grams = ngrams.compiled(pool, self.tokenizer, self.stem)
+        if grams is None:
+            raise RuntimeError("this is for pools whose n-grams were counted by compiled code")
+        known, counts = self.grams[order - 1], self.counts[order - 1]
+        return gram_kernels.looked_up(known, self._slots(order), counts, grams[order - 1].names)
+
+    @cached_property
+    def idf_by_frequency(self) -> npt.NDArray[np.float64]:
+        """The weight, ln N - ln max(1, df), of every frequency that occurs."""
+        most = max((int(counts.max(initial=0)) for counts in self.counts), default=0)
+        df = np.arange(most + 1, dtype=np.float64)
+        return np.log(float(self.documents)) - np.log(np.maximum(df, 1.0))
 
     def _slots(self, order: int) -> npt.NDArray[np.int32]:
         """Return a table of slots over the n-grams of one order; made once."""
         made: dict[int, Any] = self.__dict__.setdefault("_slots_by_order", {})
         if order not in made:
-            kernels = gram_kernels.kernels(0)
-            names = self.grams[order - 1]
-            made[order] = kernels._spread(names, len(names), int(kernels._slots_for(len(names))))
+            made[order] = gram_kernels.spread(self.grams[order - 1])
         return made[order]
 
     @property
@@ -152,22 +153,38 @@ class DocumentFrequency:
 
 @dataclass(frozen=True, eq=False)
 class _Members:
-    """Which references belong to which document; enough to count again after a merge."""
+    """Which references belong to which document; enough to count again after a merge.
+
+    Attributes:
+        keys: of the documents.
+        presence: after a merge, per order, the n-grams and which document holds them.
+        pool: before it, the texts;
+        references: those that are references,
+        document: and which document each belongs to.
+        frequencies: per order, in how many documents each n-gram of the pool occurs, where
+            compiled code has counted.
+    """
 
     keys: npt.NDArray[np.object_]
-    presence: tuple[tuple[Hashes, Any], ...] | None
-    pool: TextPool | None
-    incidence: Any = None
-    places: tuple[npt.NDArray[np.int32], ...] | None = None
-    """Where each n-gram of the pool stands among those that were counted (compiled code)."""
+    presence: tuple[tuple[Hashes, Any], ...] | None = None
+    pool: TextPool | None = None
+    references: npt.NDArray[np.int32] | None = None
+    document: npt.NDArray[np.int64] | None = None
+    frequencies: tuple[Counts, ...] | None = None
 
     def matrices(self, tokenizer: str, stem: bool) -> tuple[tuple[Hashes, Any], ...]:
         """Return per order the n-grams and a (documents, grams) matrix of occurrence."""
-        if self.presence is not None or self.pool is None:
+        if self.presence is not None or self.pool is None or self.document is None:
             return self.presence or ()
+        from scipy import sparse
+
         table = ngrams.table(self.pool, tokenizer, stem)
+        incidence = sparse.csr_matrix(
+            (np.ones(len(self.document), np.int32), (self.document, self.references)),
+            shape=(len(self.keys), len(self.pool) + 1),
+        )
         return tuple(
-            (names, _presence(self.incidence, counts))
+            (names, _presence(incidence, counts))
             for names, counts in zip(table.grams, table.counts, strict=True)
         )
 
@@ -183,45 +200,35 @@ def count(samples: CaptionSet, tokenizer: str, stem: bool, by: str) -> DocumentF
             judged) or ``row`` (every judged caption counts its references again).
     """
     if by == "image":
-        keys, document = np.unique(samples.image_keys.astype(str), return_inverse=True)
+        first, document = np.unique(samples.image_codes, return_index=True, return_inverse=True)[1:]
+        keys = samples.image_keys[first]
         document = document[samples.reference_rows]
     elif by == "row":
-        keys = np.array([f"{s}\0{i}" for s, i in zip(samples.systems, samples.ids, strict=True)])
+        keys = np.array(
+            [f"{s}\0{i}" for s, i in zip(samples.systems, samples.ids, strict=True)], object
+        )
         document = samples.reference_rows
     else:
         raise UsageError(f"df can count by 'image' or by 'row', not by {by!r}")
-    incidence = sparse.csr_matrix(
-        (np.ones(len(document), np.int32), (document, samples.reference)),
-        shape=(len(keys), len(samples.pool) + 1),
-    )
     label = f"corpus({by}s={len(keys)})"
-    held = _Members(keys.astype(object), None, samples.pool, incidence)
+    held = _Members(keys, None, samples.pool, samples.reference, document)
     compiled = ngrams.compiled(samples.pool, tokenizer, stem)
     if compiled is not None:
         order = np.argsort(document, kind="stable")
-        counted = [
-            gram_kernels.kernels(0)._documents(
-                g.bounds, g.names, samples.reference[order], document[order]
-            )
-            for g in compiled
-        ]
-        grams, found_in, places = zip(*counted, strict=True)
-        held = replace(held, places=places)
+        references, of = samples.reference[order], document[order]
+        counted = side_by_side(
+            lambda g: gram_kernels.documents(g, references, of), compiled, len(samples.pool)
+        )
+        grams, found_in, frequencies = zip(*counted, strict=True)
+        held = replace(held, frequencies=frequencies)
         return DocumentFrequency(grams, found_in, len(keys), label, tokenizer, stem, held)
-    table = ngrams.table(samples.pool, tokenizer, stem)
+    matrices = held.matrices(tokenizer, stem)
     counts = tuple(
-        np.bincount(_presence(incidence, m).indices, minlength=m.shape[1]).astype(np.uint32)
-        for m in table.counts
+        np.bincount(m.indices, minlength=m.shape[1]).astype(np.uint32)[: len(names)]
+        for names, m in matrices
     )
-    return DocumentFrequency(
-        table.grams,
-        _fit(counts, table.grams),
-        len(keys),
-        label,
-        tokenizer,
-        stem,
-        held,
-    )
+    names = tuple(names for names, _ in matrices)
+    return DocumentFrequency(names, counts, len(keys), label, tokenizer, stem, held)
 
 
 def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequency:
@@ -230,6 +237,8 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
         return _added(a, b, by)
     if a.members is None or b.members is None:
         raise UsageError("counts that are sealed merge with sealed counts only")
+    from scipy import sparse
+
     keys, where = np.unique(
         np.concatenate([a.members.keys, b.members.keys]).astype(str), return_inverse=True
     )
@@ -253,7 +262,7 @@ def merge(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFreque
         f"corpus({by}s={len(keys)})",
         a.tokenizer,
         a.stem,
-        _Members(keys.astype(object), tuple(presence), None),
+        _Members(keys.astype(object), tuple(presence)),
     )
 
 
@@ -263,7 +272,7 @@ def _added(a: DocumentFrequency, b: DocumentFrequency, by: str) -> DocumentFrequ
     kernels = gram_kernels.kernels(len(a.grams[-1]) + len(b.grams[-1]) >> 3)
     for left, right in zip(a._sorted, b._sorted, strict=True):
         if kernels is not None:
-            names, total = kernels._united(*left, *right)
+            names, total = gram_kernels.united(*left, *right)
         else:
             names = np.union1d(left[0], right[0])
             total = np.zeros(len(names), np.uint32)
@@ -327,12 +336,10 @@ def _presence(rows: Any, matrix: Any) -> Any:
 
 def _recode(matrix: Any, old: Hashes, new: Hashes) -> Any:
     """Move the columns named ``old`` to their places among the sorted names ``new``."""
+    from scipy import sparse
+
     at = np.searchsorted(new, old)
     return sparse.csr_matrix(
         (matrix.data, at[matrix.indices] if len(old) else matrix.indices, matrix.indptr),
         shape=(matrix.shape[0], max(len(new), 1)),
     )
-
-
-def _fit(counts: tuple[Counts, ...], grams: tuple[Hashes, ...]) -> tuple[Counts, ...]:
-    return tuple(c[: len(g)] for c, g in zip(counts, grams, strict=True))

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from captious.text.jit import Kernels
+from captious.text.machine_code import F64, I32, I64, U32, U64, MachineCode
 
-Array = npt.NDArray[Any]
+_int64: Any = np.int64  # for numba; type checkers take its whole numbers for ints
 _STEP: Final = 0x9E3779B97F4A7C15
-_SHORT: Final = 48  # n-grams that are sorted by insertion
-_FEW = 15_000
+_FEW, _UNMADE = 200, 15_000
+_PARTITION = 4_096  # n-grams that are counted together, in a table that the processor's cache holds
+_MOST_BITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Grams:
     """The distinct n-grams of every text: ``names[bounds[i]:bounds[i + 1]]``, ascending."""
 
-    bounds: Array
-    names: Array
-    counts: Array
+    bounds: I64
+    names: U64
+    counts: I32
 
 
 def kernels(texts: int) -> Any:
@@ -35,173 +35,322 @@ def kernels(texts: int) -> Any:
     return _kernels.if_worth(texts)
 
 
-def _counted(words: Array, offsets: Array, order: int) -> tuple[Array, Array, Array]:
-    """Count the n-grams of one order in every text; ``words`` are 64-bit names."""
+def counted(words: U64, ids: I32, offsets: I64, order: int) -> Grams:
+    """Count the n-grams of one order in every text; ``words`` are the 64-bit names of the ids."""
     texts = len(offsets) - 1
+    most = int(np.maximum(np.diff(offsets) - order + 1, 0).sum())
     bounds = np.zeros(texts + 1, np.int64)
-    names = np.empty(len(words), np.uint64)
-    counts = np.empty(len(words), np.int32)
-    used = 0
-    for text in range(texts):
-        size = offsets[text + 1] - offsets[text] - order + 1
-        begin = used
-        if size > _SHORT:
-            long = np.empty(size, np.uint64)
-            for at in range(size):
-                long[at] = _named(words, offsets[text] + at, order)
-            long.sort()
-            for at in range(size):
-                if at and long[at] == names[used - 1]:
-                    counts[used - 1] += 1
-                else:
-                    names[used], counts[used] = long[at], 1
-                    used += 1
-        else:
-            for at in range(size):
-                name = _named(words, offsets[text] + at, order)
-                place = used
-                while place > begin and names[place - 1] > name:
-                    place -= 1
-                if place > begin and names[place - 1] == name:
-                    counts[place - 1] += 1
-                else:
-                    for later in range(used, place, -1):
-                        names[later], counts[later] = names[later - 1], counts[later - 1]
-                    names[place], counts[place] = name, 1
-                    used += 1
-        bounds[text + 1] = used
-    return bounds, names[:used].copy(), counts[:used].copy()
+    names, counts = np.empty(most, np.uint64), np.empty(most, np.int32)
+    used = _kernels.loaded._counted(words, ids, offsets, texts, order, bounds, names, counts)
+    return Grams(bounds, names[:used], counts[:used])
 
 
-def _named(words: Array, at: int, order: int) -> np.uint64:
-    """Return the name of the n-gram that begins at a word."""
-    name = words[at]
-    for after in range(1, order):
-        name = name * np.uint64(_STEP) + words[at + after]
-    return name
-
-
-def _slots_for(size: int) -> int:
-    """Return a power of two of at least twice this size."""
-    slots = 16
-    while slots < 2 * size:
-        slots *= 2
-    return slots
-
-
-def _documents(
-    bounds: Array, names: Array, texts: Array, document: Array
-) -> tuple[Array, Array, Array]:
+def documents(grams: Grams, texts: I32, document: I64) -> tuple[U64, U32, U32]:
     """In how many documents does each n-gram occur?
 
     Args:
-        bounds: where the n-grams of each text begin.
-        names: the n-grams of all texts.
+        grams: n-grams of all texts.
         texts: texts of all documents, those of one document side by side.
         document: which document each belongs to.
 
     Returns:
-        Distinct names, in how many documents each occurs, and for every n-gram of ``names`` its
-        place among the distinct ones (-1: in no document).
+        Distinct names, in how many documents each occurs, and the same for every n-gram of
+        ``grams`` (0: in no document).
     """
-    distinct = np.empty(1 << 12, np.uint64)
-    found_in = np.zeros(1 << 12, np.uint32)
-    latest = np.empty(1 << 12, np.int64)
-    slots = np.full(1 << 13, -1, np.int32)
-    number_of = np.full(len(names), -1, np.int32)
-    known = 0
-    for at in range(len(texts)):
-        text = texts[at]
-        size = bounds[text + 1] - bounds[text]
-        if known + size > len(distinct):
-            wide = 2 * (known + size)
-            longer = np.empty(wide, np.uint64)
-            longer[:known] = distinct[:known]
-            distinct = longer
-            counts = np.zeros(wide, np.uint32)
-            counts[:known] = found_in[:known]
-            found_in = counts
-            last = np.empty(wide, np.int64)
-            last[:known] = latest[:known]
-            latest = last
-        if 2 * (known + size) > len(slots):
-            slots = _spread(distinct, known, 2 * _slots_for(known + size))
-        mask = len(slots) - 1
-        for gram in range(bounds[text], bounds[text + 1]):
-            number = number_of[gram]
-            if number < 0:
-                name = names[gram]
-                slot = np.int64(name >> np.uint64(8)) & mask
-                while slots[slot] >= 0 and distinct[slots[slot]] != name:
-                    slot = (slot + 1) & mask
-                if slots[slot] < 0:
-                    slots[slot] = known
-                    distinct[known], latest[known] = name, -1
-                    known += 1
-                number = slots[slot]
-                number_of[gram] = number
-            if latest[number] != document[at]:
-                latest[number] = document[at]
-                found_in[number] += np.uint32(1)
-    return distinct[:known].copy(), found_in[:known].copy(), number_of
+    other = np.ones(len(grams.bounds) - 1, bool)
+    other[texts] = False
+    others = np.flatnonzero(other).astype(np.int32)
+    order = np.concatenate([texts, others])
+    of = np.concatenate([document, np.full(len(others), -1)]).astype(np.int32)
+    total = int(np.diff(grams.bounds)[order].sum())
+    bits = min(_MOST_BITS, max(0, (total // _PARTITION).bit_length()))
+    begin = np.zeros((1 << bits) + 1, np.int64)
+    native = _kernels.loaded
+    largest = native._partition_sizes(grams.bounds, grams.names, order, len(order), bits, begin)
+    entries = np.empty(2 * total, np.uint64)
+    native._partitioned(
+        grams.bounds, grams.names, order, of, len(order), bits, begin[:-1].copy(), entries
+    )
+    slots = np.empty(2 * _power(largest), np.int32)
+    most = len(grams.names)
+    distinct, found_in = np.empty(most, np.uint64), np.empty(most, np.uint32)
+    of_each, latest = np.empty(most, np.uint32), np.empty(most, np.int32)
+    known = native._documents(begin, 1 << bits, entries, slots, distinct, found_in, latest, of_each)
+    return distinct[:known], found_in[:known], of_each
 
 
-def _spread(distinct: Array, known: int, size: int) -> Array:
-    """Return a table of slots: where a name's place among the distinct ones is found."""
-    slots = np.full(size, -1, np.int32)
-    mask = size - 1
-    for number in range(known):
-        slot = np.int64(distinct[number] >> np.uint64(8)) & mask
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = number
+def spread(names: U64) -> I32:
+    """Return a table of slots: where a name's place among these is found."""
+    slots = np.full(2 * _power(len(names)), -1, np.int32)
+    _kernels.loaded._spread(names, len(names), slots, len(slots) - 1)
     return slots
 
 
-def _places(distinct: Array, slots: Array, names: Array, places: Array) -> None:
-    """Fill in the place of every name whose place is not known yet (-1); unknown names stay."""
-    mask = len(slots) - 1
-    for at in range(len(names)):
-        if places[at] < 0:
-            slot = np.int64(names[at] >> np.uint64(8)) & mask
-            while slots[slot] >= 0 and distinct[slots[slot]] != names[at]:
-                slot = (slot + 1) & mask
-            places[at] = slots[slot]
+def looked_up(known: U64, slots: I32, counts: U32, names: U64) -> U32:
+    """Return the counts of names; 0 for one that is not known."""
+    out = np.zeros(len(names), np.uint32)
+    _kernels.loaded._looked_up(known, slots, len(slots) - 1, counts, names, len(names), out)
+    return out
 
 
-def _united(a: Array, a_counts: Array, b: Array, b_counts: Array) -> tuple[Array, Array]:
+def united(a: U64, a_counts: U32, b: U64, b_counts: U32) -> tuple[U64, U32]:
     """Add the counts of two ascending lists of names."""
     names = np.empty(len(a) + len(b), np.uint64)
-    counts = np.empty(len(a) + len(b), np.uint32)
-    i, j, used = 0, 0, 0
-    while i < len(a) or j < len(b):
-        if j == len(b) or (i < len(a) and a[i] < b[j]):
-            names[used], counts[used] = a[i], a_counts[i]
-            i += 1
-        elif i == len(a) or b[j] < a[i]:
-            names[used], counts[used] = b[j], b_counts[j]
-            j += 1
-        else:
-            names[used], counts[used] = a[i], a_counts[i] + b_counts[j]
-            i, j = i + 1, j + 1
-        used += 1
+    counts = np.empty(len(names), np.uint32)
+    used = _kernels.loaded._united(a, a_counts, len(a), b, b_counts, len(b), names, counts)
     return names[:used].copy(), counts[:used].copy()
 
 
-def _clipped(
-    bounds: Array, names: Array, counts: Array, caption: Array, reference: Array, offsets: Array
-) -> Array:
+def clipped(grams: Grams, caption: I32, reference: I32, offsets: I64) -> I64:
     """Return per row how many n-grams of the caption a reference holds.
 
     Each counts at most as often as it stands in the reference that holds it most often.
     """
-    matched = np.zeros(len(caption), np.int64)
-    best = np.zeros(16, np.int32)
-    for row in range(len(caption)):
+    matched = np.empty(len(caption), np.int64)
+    best = np.empty(int(np.diff(grams.bounds).max(initial=0)) + 1, np.int32)
+    _kernels.loaded._clipped(
+        grams.bounds,
+        grams.names,
+        grams.counts,
+        caption,
+        reference,
+        offsets,
+        len(caption),
+        best,
+        matched,
+    )
+    return matched
+
+
+def similarity(
+    grams: Grams,
+    frequencies: U32,
+    idf: F64,
+    caption: I32,
+    reference: I32,
+    offsets: I64,
+    factor: F64,
+    clip: bool,
+) -> F64:
+    """Return per row the sum over references of cosine times ``factor`` (one per reference).
+
+    Args:
+        grams: n-grams of all texts.
+        frequencies: in how many documents each occurs.
+        idf: the weight of an n-gram by that number.
+        caption: the text of every row.
+        reference: the texts of all references.
+        offsets: where the references of each row begin.
+        factor: per reference.
+        clip: whether an n-gram weighs at most what it weighs in the reference.
+    """
+    texts = len(grams.bounds) - 1
+    weights, norms, out = np.empty(len(grams.names)), np.empty(texts), np.empty(len(caption))
+    native = _kernels.loaded
+    native._weights(grams.bounds, texts, grams.counts, frequencies, idf, weights, norms)
+    np.sqrt(norms, out=norms)
+    native._similarity(
+        grams.bounds,
+        grams.names,
+        weights,
+        norms,
+        caption,
+        reference,
+        offsets,
+        len(caption),
+        factor,
+        clip,
+        out,
+    )
+    return out
+
+
+def _power(size: int) -> int:
+    """Return a power of two of at least this size."""
+    return 1 << max(4, (size - 1).bit_length())
+
+
+# -- compiled ------------------------------------------------------------------------------------
+
+
+def _counted(
+    words: U64, ids: I32, offsets: I64, texts: int, order: int, bounds: I64, names: U64, counts: I32
+) -> int:
+    used = _int64(0)
+    for text in range(texts):
+        begin = used
+        first = offsets[text]
+        for at in range(first, offsets[text + 1] - order + 1):
+            name = words[ids[at]]
+            for after in range(1, order):
+                name = name * np.uint64(_STEP) + words[ids[at + after]]
+            names[used] = name
+            counts[used] = 1
+            used += 1
+        _sort(names, begin, used)
+        kept = begin
+        for at in range(begin + 1, used):
+            if names[at] == names[kept]:
+                counts[kept] += np.int32(1)
+            else:
+                kept += 1
+                names[kept] = names[at]
+        used = min(kept + 1, used)
+        bounds[text + 1] = used
+    return used
+
+
+def _sort(names: U64, begin: int, end: int) -> None:
+    """Sort a stretch: Shell's way, which for a dozen names is insertion."""
+    gap = _int64(1)
+    while 9 * gap < end - begin:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for at in range(begin + gap, end):
+            name = names[at]
+            place = at
+            while place >= begin + gap and names[place - gap] > name:
+                names[place] = names[place - gap]
+                place -= gap
+            names[place] = name
+        gap //= 3
+
+
+def _partition_sizes(bounds: I64, names: U64, texts: I32, count: int, bits: int, begin: I64) -> int:
+    """Count the n-grams of every partition (by the first bits of their names); return the most."""
+    shift = np.uint64(63 - bits)
+    for at in range(count):
+        for gram in range(bounds[texts[at]], bounds[texts[at] + 1]):
+            begin[_int64(names[gram] >> np.uint64(1) >> shift) + 1] += 1
+    largest = _int64(0)
+    for part in range(1 << bits):
+        largest = max(largest, begin[part + 1])
+        begin[part + 1] += begin[part]
+    return largest
+
+
+def _partitioned(
+    bounds: I64,
+    names: U64,
+    texts: I32,
+    document: I32,
+    count: int,
+    bits: int,
+    filled: I64,
+    entries: U64,
+) -> int:
+    """Write names, with place and document, partition by partition; their order stays."""
+    shift = np.uint64(63 - bits)
+    for at in range(count):
+        member = np.uint64(document[at] + 1) << np.uint64(32)
+        for gram in range(bounds[texts[at]], bounds[texts[at] + 1]):
+            part = _int64(names[gram] >> np.uint64(1) >> shift)
+            place = filled[part]
+            filled[part] = place + 1
+            entries[2 * place] = names[gram]
+            entries[2 * place + 1] = member | np.uint64(gram)
+    return 0
+
+
+def _documents(
+    begin: I64,
+    partitions: int,
+    entries: U64,
+    slots: I32,
+    distinct: U64,
+    found_in: U32,
+    latest: I32,
+    of_each: U32,
+) -> int:
+    """Count partition by partition; n-grams of no document come last and are looked up only."""
+    known = _int64(0)
+    for part in range(partitions):
+        size = _int64(16)
+        while size < 2 * (begin[part + 1] - begin[part]):
+            size *= 2
+        mask = size - 1
+        for slot in range(size):
+            slots[slot] = -1
+        for at in range(begin[part], begin[part + 1]):
+            name, member = entries[2 * at], _int64(entries[2 * at + 1] >> np.uint64(32))
+            slot = _int64(name) & mask
+            while slots[slot] >= 0 and distinct[slots[slot]] != name:
+                slot = (slot + 1) & mask
+            number = _int64(slots[slot])
+            if member > 0:
+                if number < 0:
+                    slots[slot] = known
+                    number = known
+                    distinct[known] = name
+                    found_in[known] = np.uint32(0)
+                    latest[known] = 0
+                    known += 1
+                if latest[number] != member:
+                    latest[number] = member
+                    found_in[number] += np.uint32(1)
+            entries[2 * at] = np.uint64(number + 1)
+        for at in range(begin[part], begin[part + 1]):
+            number = _int64(entries[2 * at])
+            gram = _int64(entries[2 * at + 1] & np.uint64(0xFFFFFFFF))
+            of_each[gram] = found_in[number - 1] if number > 0 else np.uint32(0)
+    return known
+
+
+def _spread(names: U64, count: int, slots: I32, mask: int) -> int:
+    for number in range(count):
+        slot = _int64(names[number] >> np.uint64(8)) & mask
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number
+    return 0
+
+
+def _looked_up(
+    known: U64, slots: I32, mask: int, counts: U32, names: U64, count: int, out: U32
+) -> int:
+    for at in range(count):
+        slot = _int64(names[at] >> np.uint64(8)) & mask
+        while slots[slot] >= 0 and known[slots[slot]] != names[at]:
+            slot = (slot + 1) & mask
+        if slots[slot] >= 0:
+            out[at] = counts[slots[slot]]
+    return 0
+
+
+def _united(
+    a: U64, a_counts: U32, a_size: int, b: U64, b_counts: U32, b_size: int, names: U64, counts: U32
+) -> int:
+    i, j, used = 0, 0, 0
+    while i < a_size or j < b_size:
+        if j == b_size or (i < a_size and a[i] < b[j]):
+            names[used], counts[used] = a[i], a_counts[i]
+            i += 1
+        elif i == a_size or b[j] < a[i]:
+            names[used], counts[used] = b[j], b_counts[j]
+            j += 1
+        else:
+            names[used], counts[used] = a[i], a_counts[i] + b_counts[j]
+            i += 1
+            j += 1
+        used += 1
+    return used
+
+
+def _clipped(
+    bounds: I64,
+    names: U64,
+    counts: I32,
+    caption: I32,
+    reference: I32,
+    offsets: I64,
+    rows: int,
+    best: I32,
+    matched: I64,
+) -> int:
+    for row in range(rows):
         begin, end = bounds[caption[row]], bounds[caption[row] + 1]
-        if end - begin > len(best):
-            best = np.zeros(2 * (end - begin), np.int32)
-        best[: end - begin] = 0
+        for gram in range(end - begin):
+            best[gram] = 0
         for at in range(offsets[row], offsets[row + 1]):
             mine, other = begin, bounds[reference[at]]
             stop = bounds[reference[at] + 1]
@@ -212,40 +361,45 @@ def _clipped(
                     other += 1
                 else:
                     best[mine - begin] = max(best[mine - begin], counts[other])
-                    mine, other = mine + 1, other + 1
-        total = 0
+                    mine += 1
+                    other += 1
+        total = _int64(0)
         for gram in range(begin, end):
             total += min(counts[gram], best[gram - begin])
         matched[row] = total
-    return matched
+    return 0
 
 
-def _norms(bounds: Array, weights: Array) -> Array:
-    """Return the length of every text's vector."""
-    norms = np.empty(len(bounds) - 1)
-    for text in range(len(norms)):
+def _weights(
+    bounds: I64, texts: int, counts: I32, frequencies: U32, idf: F64, weights: F64, squares: F64
+) -> int:
+    """Weigh every n-gram, and sum the squares of every text."""
+    for text in range(texts):
         total = 0.0
         for gram in range(bounds[text], bounds[text + 1]):
-            total += weights[gram] * weights[gram]
-        norms[text] = np.sqrt(total)
-    return norms
+            weight = np.float64(counts[gram]) * idf[frequencies[gram]]
+            weights[gram] = weight
+            total += weight * weight
+        squares[text] = total
+    return 0
 
 
 def _similarity(
-    bounds: Array,
-    names: Array,
-    weights: Array,
-    norms: Array,
-    caption: Array,
-    reference: Array,
-    offsets: Array,
-    factor: Array,
+    bounds: I64,
+    names: U64,
+    weights: F64,
+    norms: F64,
+    caption: I32,
+    reference: I32,
+    offsets: I64,
+    rows: int,
+    factor: F64,
     clip: bool,
-) -> Array:
-    """Return per row the sum over references of cosine times ``factor`` (one per reference)."""
-    out = np.zeros(len(caption))
-    for row in range(len(caption)):
+    out: F64,
+) -> int:
+    for row in range(rows):
         begin, end = bounds[caption[row]], bounds[caption[row] + 1]
+        total = 0.0
         for at in range(offsets[row], offsets[row + 1]):
             mine, other = begin, bounds[reference[at]]
             stop = bounds[reference[at] + 1]
@@ -260,26 +414,30 @@ def _similarity(
                     if clip and weights[other] < weight:
                         weight = weights[other]
                     dot += weight * weights[other]
-                    mine, other = mine + 1, other + 1
+                    mine += 1
+                    other += 1
             norm = norms[caption[row]] * norms[reference[at]]
             if norm > 0:
-                out[row] += dot / norm * factor[at]
-    return out
+                total += dot / norm * factor[at]
+        out[row] = total
+    return 0
 
 
-_kernels = Kernels(
+_kernels = MachineCode(
     globals(),
     (
-        "_named",
-        "_slots_for",
-        "_spread",
         "_counted",
+        "_partition_sizes",
+        "_partitioned",
         "_documents",
-        "_places",
+        "_spread",
+        "_looked_up",
         "_united",
         "_clipped",
-        "_norms",
+        "_weights",
         "_similarity",
     ),
+    helpers=("_sort",),
     small=_FEW,
+    unmade=_UNMADE,
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from captious.text.jit import Kernels
+from captious import settings
+from captious.text.machine_code import I32, I64, MachineCode, side_by_side
 from captious.text.tokens import TokenTable
 
-_FEW = 60_000
+_int64: Any = np.int64  # for numba; type checkers take its whole numbers for ints
+_FEW, _UNMADE = 500, 15_000
+_PART = 20_000  # pairs that are worth a thread
 _WORD = 64
 _LONG = 256  # longer captions are done one by one, so that a padded block stays small
 _BLOCK = 1 << 15
@@ -26,7 +30,15 @@ def lengths(
     """
     kernels = _kernels.if_worth(len(a))
     if kernels is not None:
-        out = kernels._walked(table.ids, table.offsets, a, b)
+        out = np.empty(len(a), np.int64)
+        parts = max(1, min(settings.get().threads, len(a) // _PART))
+        edges = [len(a) * part // parts for part in range(parts + 1)]
+
+        def walk(part: int) -> int:
+            begin, end = edges[part], edges[part + 1]
+            return kernels._walked(table.ids, table.offsets, a, b, begin, end, out)
+
+        side_by_side(walk, range(parts), len(a))
         rest = np.flatnonzero(out < 0)
     else:
         out, rest = _by_columns(table, a, b)
@@ -38,15 +50,9 @@ def lengths(
     return out
 
 
-def _walked(
-    ids: npt.NDArray[np.int32],
-    offsets: npt.NDArray[np.int64],
-    a: npt.NDArray[np.int32],
-    b: npt.NDArray[np.int32],
-) -> npt.NDArray[np.int64]:
+def _walked(ids: I32, offsets: I64, a: I32, b: I32, first: int, last: int, out: I64) -> int:
     """Do one pair after the other (compiled); -1 where the second side is too long."""
-    out = np.empty(len(a), np.int64)
-    for pair in range(len(a)):
+    for pair in range(first, last):
         begin, end = offsets[b[pair]], offsets[b[pair] + 1]
         if end - begin > _WORD:
             out[pair] = -1
@@ -59,14 +65,15 @@ def _walked(
                     match |= np.uint64(1) << np.uint64(place - begin)
             kept = row & match
             row = (row + kept) | (row - kept)
-        common = 0
+        common = _int64(0)
         for place in range(end - begin):
-            common += (row >> np.uint64(place)) & np.uint64(1) == np.uint64(0)
+            if (row >> np.uint64(place)) & np.uint64(1) == np.uint64(0):
+                common += 1
         out[pair] = common
-    return out
+    return 0
 
 
-_kernels = Kernels(globals(), ("_walked",), small=_FEW)
+_kernels = MachineCode(globals(), ("_walked",), helpers=(), small=_FEW, unmade=_UNMADE)
 
 
 def _by_columns(

@@ -7,24 +7,21 @@ frequencies can be saved, merged and looked up without keeping text (docs/decisi
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from scipy import sparse
 
-from captious import settings
+from captious import columns
 from captious.text import gram_kernels, tokens
 from captious.text.gram_kernels import Grams
+from captious.text.machine_code import side_by_side
 from captious.types import TextPool, WorkKey
 
 Hashes = npt.NDArray[np.uint64]
 ORDERS = 4
-_FEW = 20_000
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a word's name is lost
 
 
@@ -67,24 +64,28 @@ def compiled(
 
 
 def _build_compiled(pool: TextPool, tokenizer: str, stem: bool) -> tuple[Grams, ...] | None:
-    kernels = gram_kernels.kernels(len(pool))
-    if kernels is None:
+    if gram_kernels.kernels(len(pool)) is None:
         return None
     toks = tokens.table(pool, tokenizer)
     named = _names(toks.vocabulary, stem)
-    words = named[toks.ids] if len(named) else np.zeros(0, np.uint64)
-    return tuple(Grams(*kernels._counted(words, toks.offsets, n)) for n in range(1, ORDERS + 1))
+    parts = named, toks.ids, toks.offsets
+    orders = range(1, ORDERS + 1)
+    return tuple(side_by_side(lambda n: gram_kernels.counted(*parts, n), orders, len(pool)))
 
 
 def _names(vocabulary: list[str], stem: bool) -> Hashes:
     words = _stems(vocabulary) if stem else vocabulary
-    return np.fromiter((word_hash(w) for w in words), dtype=np.uint64, count=len(words))
+    return np.frombuffer(b"".join(map(_name, words)), "<u8").astype(np.uint64, copy=False)
 
 
 def word_hash(word: str) -> int:
     """Return the 64-bit name of a word."""
-    raw = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(raw, "little")
+    return int.from_bytes(_name(word), "little")
+
+
+@lru_cache(maxsize=1 << 17)
+def _name(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _stems(words: list[str]) -> list[str]:
@@ -108,31 +109,28 @@ def _build(pool: TextPool, tokenizer: str, stem: bool) -> NgramTable:
         size = max(len(word) - n + 1, 0)
         hashed = hashed[:size] * _STEP + word[n - 1 : n - 1 + size]
         parts.append((n, hashed[left[:size] >= n]))
-    if len(word) < _FEW:  # threads cost more than they bring
-        done += [_counted(toks.lengths, n, inside) for n, inside in parts]
-    else:
-        with ThreadPoolExecutor(min(ORDERS, settings.get().threads)) as workers:
-            tasks = [workers.submit(_counted, toks.lengths, n, inside) for n, inside in parts]
-            done += [task.result() for task in tasks]
+    done += side_by_side(lambda part: _counted(toks.lengths, *part), parts, len(pool))
     grams, counts = zip(*done, strict=True)
     return NgramTable(grams, counts, np.append(toks.lengths, 0))
 
 
 def _counted(lengths: npt.NDArray[np.int64], n: int, hashed: Hashes) -> tuple[Hashes, Any]:
     """Return the distinct n-grams of one order and how often each string holds them."""
-    coded = pa.array(hashed).dictionary_encode()
-    names = coded.dictionary.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
-    columns = coded.indices.to_numpy(zero_copy_only=False)
+    coded = columns.of_numbers(hashed).dictionary_encode()
+    names = columns.numbers_of(coded.dictionary)
+    gram_columns = columns.numbers_of(coded.indices)
     # Columns stand in the order of their names, so that sums over a row do not depend on what else
     # is in the chunk: the same bits whatever the chunks.
     order = np.argsort(names)
     place = np.empty(len(names), np.int32)
     place[order] = np.arange(len(names), dtype=np.int32)
-    return names[order], _matrix(lengths, n, place[columns], len(names))
+    return names[order], _matrix(lengths, n, place[gram_columns], len(names))
 
 
 def _matrix(lengths: npt.NDArray[np.int64], n: int, columns: Any, width: int) -> Any:
     """Return counts (strings + 1, grams) from the column of every n-gram in running order."""
+    from scipy import sparse  # slow to import; large sets never come here
+
     indptr = np.zeros(len(lengths) + 2, np.int64)
     np.cumsum(np.maximum(lengths - n + 1, 0), out=indptr[1:-1])
     indptr[-1] = indptr[-2]

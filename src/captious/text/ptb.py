@@ -28,8 +28,8 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from itertools import chain
 
-from captious.text._munch import Machine, Piece, seq, width
-from captious.text._ptb_rules import rules
+from captious.text._munch import Machine, seq, width
+from captious.text._ptb_rules import Rule, rules
 
 SIGNATURE = "ptb-3.4.1"
 
@@ -107,7 +107,9 @@ _GIVE_BACK = {"give back 3": 3, "give back 2": 2, "give back 1": 1}
 class _Rule:
     """A rule at work: how its token ends and what becomes of it."""
 
-    def __init__(self, action: str, body: Piece, after: Piece | None) -> None:
+    def __init__(self, rule: Rule) -> None:
+        action, body, after, self.apostrophes = rule
+        self.action = action
         self.rewrite = _ACTIONS.get(action, str)
         self.dropped = action == "drop"
         self._given_back = _GIVE_BACK.get(action, 0)
@@ -141,7 +143,7 @@ def scanner() -> tuple[Machine, list[_Rule]]:
     """Return the automaton of all rules, and the rules."""
     listed = rules()
     whole = [rule.body if rule.after is None else seq(rule.body, rule.after) for rule in listed]
-    return Machine(whole), [_Rule(*rule) for rule in listed]
+    return Machine(whole), [_Rule(rule) for rule in listed]
 
 
 def scan(text: str, follow: str = "") -> tuple[list[str], bool]:
@@ -258,9 +260,9 @@ def _finish_scored(token: str) -> list[str]:
     return " ".join(pieces).split()
 
 
-def finished(text: str, rule: int) -> list[str]:
-    """What `tokenize` makes of a stretch of text that a rule (by its number) has cut out."""
-    return _finish_scored(scanner()[1][rule].rewrite(text))
+def finished(text: str, action: str) -> list[str]:
+    """What `tokenize` makes of a stretch of text, after what its rule does with it."""
+    return _finish_scored(_ACTIONS.get(action, str)(text))
 
 
 _raw, _scored = _Tokenizer(_finish_raw), _Tokenizer(_finish_scored)

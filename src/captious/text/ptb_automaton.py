@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ class Automaton:
             varies and the plain tokeniser has to decide.
         again: per rule, how many characters of the token begin the next token, too.
         dropped: per rule, whether it makes no token.
+        apostrophes: (rules, 4) two places from the end of a match, with what ``cuts`` is where a
+            plain apostrophe stands there; 0 for none.
+        actions: per rule, what is done with its token.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -46,6 +50,8 @@ class Automaton:
     cuts: npt.NDArray[np.int16]
     again: npt.NDArray[np.int16]
     dropped: npt.NDArray[np.bool_]
+    apostrophes: npt.NDArray[np.int16]
+    actions: npt.NDArray[np.str_]
 
 
 def build() -> Automaton:
@@ -77,6 +83,8 @@ def build() -> Automaton:
         np.array([NOWHERE if rule.cut is None else rule.cut for rule in rules], np.int16),
         np.array([rule.repeated for rule in rules], np.int16),
         np.array([rule.dropped for rule in rules], bool),
+        np.array([(*chain(*rule.apostrophes), 0, 0, 0, 0)[:4] for rule in rules], np.int16),
+        np.array([rule.action for rule in rules]),
     )
 
 

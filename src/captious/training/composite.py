@@ -138,11 +138,11 @@ def check(data: Data, inputs: Sequence[Input], options: Options) -> None:
             f"features have the shape {data.values.shape}; {len(inputs)} inputs are named: "
             + ", ".join(i.text for i in inputs)
         )
-    for at, one in enumerate(inputs):
+    for at, name in enumerate(inputs):
         bad = np.flatnonzero(~np.isfinite(rows[:, at]))
         if len(bad):
             problems.append(
-                f"{one.text}: {len(bad):,} of {len(rows):,} values are missing or not finite "
+                f"{name.text}: {len(bad):,} of {len(rows):,} values are missing or not finite "
                 f"(first: row {int(bad[0]) + 1})"
             )
     if len(data.values) < FEWEST:
@@ -222,8 +222,8 @@ def fit(
     whole = data.values if data.extra is None else np.concatenate([data.values, data.extra])
     x = torch.tensor(scaling(whole), dtype=torch.float32)
     y = torch.tensor(data.target, dtype=torch.float32)
-    given = np.ones(len(y)) if data.weight is None else data.weight
-    w = torch.tensor(given, dtype=torch.float32)
+    weight = np.ones(len(y)) if data.weight is None else data.weight
+    w = torch.tensor(weight, dtype=torch.float32)
     kind = torch.from_numpy(np.zeros(len(y), np.int64) if data.source is None else data.source)
     layers = _start(len(inputs), options.hidden, rng)
     parameters = [p for pair in layers for p in pair]
@@ -241,8 +241,8 @@ def fit(
             total, steps = 0.0, 0
             order = rng.permutation(learning)
             for start in range(0, len(order), options.batch):
-                some = torch.from_numpy(order[start : start + options.batch])
-                loss = _loss(options, logits, some, y, w, kind, rng)
+                batch = torch.from_numpy(order[start : start + options.batch])
+                loss = _loss(options, logits, batch, y, w, kind, rng)
                 if len(data.better) and options.gamed:
                     pick = rng.choice(len(data.better), min(len(data.better), options.batch))
                     gap = logits(torch.from_numpy(data.better[pick])) - logits(

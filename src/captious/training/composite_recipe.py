@@ -297,13 +297,13 @@ def guarded(tables: Tables, texts: Sequence[str], options: Options) -> Trained:
         replace(options, hidden=(), rate=0.05, scale="ranks", positive=True, gamed=weight)
         for weight in (0.5, 1.0, 3.0)
     ]
-    found = []
+    trained = []
     for way in ways:
         done = classifier(tables, texts, way, (0.0, 1.0, 1.0))
         won = under_attack(tables, done.model, "trial")[-1].held
-        found.append((min(won, HELD), done.best["tau"], done))
+        trained.append((min(won, HELD), done.best["tau"], done))
         print(f"  {', '.join(texts)}: {won:.4f} held, tau {done.best['tau']:.4f}", flush=True)
-    return max(found, key=lambda f: f[:2])[2]
+    return max(trained, key=lambda f: f[:2])[2]
 
 
 def ship(model: Model, folder: Path) -> None:

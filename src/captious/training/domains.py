@@ -35,9 +35,11 @@ CROWD_ROWS = 3000
 PASCAL_TAUGHT = 1000  # pairs of half A
 CXC_ROWS = {True: 2500, False: 3000}  # of half A, of half B
 SWAPPED = 800
+FOILED = 1000
 SWAPS = ("colour", "state", "action", "object, similar", "object, other")
 PLAIN = {"flickr plain": 200, "coco plain": 100}
 _COCO_NAME = "{:012d}.jpg"
+_CXC = "cxc/sits_val.parquet"
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,17 @@ def _coco_references(data: Path) -> dict[int, list[str]]:
     return dict(zip(table["image_id"], table["captions"], strict=True))
 
 
+def _cxc_photographs(where: Places) -> frozenset[int]:
+    """Return the numbers of the photographs of CxC that have region features.
+
+    COCO's captions are drawn from these alone, however many more the store holds: the draw stays
+    the same when a store grows.
+    """
+    store = open_regions(where.coco_regions)
+    rated = read_parquet(where.data / _CXC).to_pydict()["image_id"]
+    return frozenset(n for n in set(rated) if _COCO_NAME.format(n) in store)
+
+
 def _card(name: str, title: str, files: str) -> Card:
     return Card(name, title, "see the index of the data", (files,), (), "", (), "")
 
@@ -161,14 +174,12 @@ def _cxc(where: Places) -> Domain:
 
     A caption rated for its own photograph has one reference fewer than the others: left out.
     """
-    name = "cxc/sits_val.parquet"
-    store = open_regions(where.coco_regions)
-    table = read_parquet(where.data / name).to_pylist()
+    seen = _cxc_photographs(where)
+    table = read_parquet(where.data / _CXC).to_pylist()
     rows = [
         row
         for row in table
-        if row["caption_image_id"] != row["image_id"]
-        and _COCO_NAME.format(row["image_id"]) in store
+        if row["caption_image_id"] != row["image_id"] and row["image_id"] in seen
     ]
     first = coco_first_half(row["image_id"] for row in rows)
     taken = np.sort(np.concatenate([
@@ -186,7 +197,7 @@ def _cxc(where: Places) -> Domain:
     count = len(rows)
     ratings = Ratings(np.arange(count), np.array([row["score"] for row in rows]),
                       np.zeros(count, np.int64), 0, 5)  # fmt: skip
-    judged = JudgementSet(_card("cxc", "Crisscrossed Captions, other photographs", name), samples,
+    judged = JudgementSet(_card("cxc", "Crisscrossed Captions, other photographs", _CXC), samples,
                           ratings, np.array(images, object))  # fmt: skip
     return Domain("cxc", judged, first[taken], "tau-b-pooled", where.coco_regions)
 
@@ -209,11 +220,13 @@ def _pairs_of(
 
 
 def _foils(where: Places) -> Domain:
-    """One wrong noun in a caption of a nocaps photograph; there are no photographs at hand."""
+    """One wrong noun in a caption of a nocaps photograph: a fixed draw; no photographs at hand."""
     name = "nocaps_foil/nocaps_val_foil.parquet"
+    table = read_parquet(where.data / name).to_pylist()
+    taken = np.sort(np.random.default_rng(10).choice(len(table), FOILED, replace=False))
     rows = [
         (row["caption"], row["foil"], row["references"], row["image"], row["domain"])
-        for row in read_parquet(where.data / name).to_pylist()
+        for row in (table[i] for i in taken)
     ]
     judged = _pairs_of(_card("foils", "nocaps-FOIL", name), rows, named=False)
     return Domain("foils", judged, first_half(judged.units), "half", None)
@@ -221,9 +234,8 @@ def _foils(where: Places) -> Domain:
 
 def _swaps(where: Places) -> Domain:
     """One wrong word in a caption of a COCO photograph, made by ``captious.perturb``."""
-    store = open_regions(where.coco_regions)
     references = _coco_references(where.data)
-    numbers = sorted(n for n in references if _COCO_NAME.format(n) in store)
+    numbers = sorted(_cxc_photographs(where))
     rng = np.random.default_rng(9)
     rows: list[tuple[str, str, list[str], str, str]] = []
     for number in rng.permutation(numbers).tolist():
@@ -281,9 +293,9 @@ def attacked(where: Places, name: str) -> Attacked:
             own.setdefault(str(sample.image), list(sample.references))
         regions = where.regions
     else:
-        store = open_regions(where.coco_regions)
+        seen = _cxc_photographs(where)
         own = {_COCO_NAME.format(n): texts for n, texts in _coco_references(where.data).items()
-               if _COCO_NAME.format(n) in store and len(texts) >= 5}  # fmt: skip
+               if n in seen and len(texts) >= 5}  # fmt: skip
         regions = where.coco_regions
     images = sorted(own)
     mine = [images[i] for i in rng.permutation(len(images))[: PLAIN[name]]]

@@ -78,7 +78,9 @@ class FeatureStore:
             facts = np.frombuffer(json.dumps(few.identities[0]).encode(), np.uint8)
             with files.replacing(path, "wb") as file:
                 np.savez(file, values=kept, identity=facts)
-        return {one.column: Column(kept[:, at], few.identities[at]) for at, one in enumerate(every)}
+        return {
+            spec.column: Column(kept[:, at], few.identities[at]) for at, spec in enumerate(every)
+        }
 
     @staticmethod
     def _kept(path: Path, few: features.Table) -> Floats | None:

@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from captious.errors import InputError
 from captious.models.fit import PAD, UNKNOWN, FitConfig, FitNetwork
+from captious.training.checkpoints import mean_losses, write_history, write_state
 from captious.training.scan import nearest
 from captious.training.whitened import Whitening
 
@@ -110,9 +111,9 @@ class FitTrainer:
         self.net, self.average = FitNetwork(inner), FitNetwork(inner).eval()
         nn.init.normal_(self.net.text.embed.weight, std=0.5)
         self.net.text.embed.weight.data[PAD] = 0
-        some = data.encoded[:4000].reshape(-1, data.encoded.shape[-1]).float()
-        self.net.text.get_buffer("shift").copy_(some.mean(0))
-        self.net.text.get_buffer("unit").fill_(float(some.std()))
+        sample = data.encoded[:4000].reshape(-1, data.encoded.shape[-1]).float()
+        self.net.text.get_buffer("shift").copy_(sample.mean(0))
+        self.net.text.get_buffer("unit").fill_(float(sample.std()))
         self.scale = nn.Parameter(torch.tensor(math.log(20.0)))
         self.average.load_state_dict(self.net.state_dict())
         weights = [*self.net.parameters(), self.scale]
@@ -143,7 +144,7 @@ class FitTrainer:
             self.step += 1
             if self.step % self.options.validate == 0 or self.step == self.options.steps:
                 entry: dict[str, Any] = {"step": self.step, "seconds": time.monotonic() - started}
-                entry |= {k: float(np.mean([one[k] for one in losses])) for k in losses[0]}
+                entry |= mean_losses(losses)
                 entry |= score(self.export())
                 losses = []
                 self.history.append(entry)
@@ -164,8 +165,7 @@ class FitTrainer:
 
     def save(self) -> None:
         """Write everything a resumed run needs."""
-        temporary = self.folder / "last.pt.tmp"
-        torch.save(
+        write_state(
             {
                 "net": self.net.state_dict(),
                 "average": self.average.state_dict(),
@@ -173,11 +173,9 @@ class FitTrainer:
                 "optimiser": self.optimiser.state_dict(),
                 "step": self.step,
             },
-            temporary,
+            self.folder / "last.pt",
         )
-        temporary.replace(self.folder / "last.pt")
-        text = json.dumps({"options": asdict(self.options), "history": self.history}, indent=1)
-        (self.folder / "history.json").write_text(text, encoding="utf-8")
+        write_history(self.folder, self.options, self.history)
 
     def resume(self) -> bool:
         """Go on from the last checkpoint of the folder, if there is one."""
@@ -213,8 +211,8 @@ class FitTrainer:
         )
         total = data.features.shape[1]
         kept = max(2, round(total * (1 - options.region_dropout)))
-        some = np.sort(1 + self.random.permutation(total - 1)[: kept - 1])
-        places = torch.from_numpy(np.concatenate([[0], some]))  # the whole photograph always
+        chosen = np.sort(1 + self.random.permutation(total - 1)[: kept - 1])
+        places = torch.from_numpy(np.concatenate([[0], chosen]))  # the whole photograph always
         features = data.features[rows[:, None], places]
         pieces = torch.cat([data.pieces[rows, pick] for pick in two]).long()
         pieces = pieces[:, : int((pieces != PAD).sum(1).max())]

@@ -118,12 +118,12 @@ def _texts(
     file: Path,
 ) -> Texts:
     """Pieces ``[images, captions, longest]`` and mean vectors; the vectors are kept in ``file``."""
-    fewest = min(len(some) for some in captions)
-    flat = [text for some in captions for text in some[:fewest]]
+    fewest = min(len(texts_of_one) for texts_of_one in captions)
+    flat = [text for texts_of_one in captions for text in texts_of_one[:fewest]]
     numbers, _ = encoder.tokenize(flat)
     pieces = torch.zeros(len(flat), options.longest, dtype=torch.int32)
-    for row, one in enumerate(numbers):
-        pieces[row, : len(one)] = torch.tensor(one[: options.longest], dtype=torch.int32)
+    for row, ids in enumerate(numbers):
+        pieces[row, : len(ids)] = torch.tensor(ids[: options.longest], dtype=torch.int32)
     vectors = mean_vectors(encoder, flat, file)
     return Texts(
         pieces.reshape(len(captions), fewest, -1),

@@ -33,11 +33,11 @@ def machine_captions(
 ) -> list[list[str]]:
     """Some captions of each photograph in the manner of templates, of its people's words."""
     draw = np.random.default_rng(seed)
-    some = [[str(s) for s in draw.permutation(list(own))[:2]] for own in captions]
-    spoken = {text: " ".join(tokenize(text)) for own in some for text in own}
+    drawn = [[str(s) for s in draw.permutation(list(own))[:2]] for own in captions]
+    spoken = {text: " ".join(tokenize(text)) for own in drawn for text in own}
     parses = SceneParser("default").parse(spoken.values())
     out = []
-    for own in some:
+    for own in drawn:
         named, done = _words([parses[spoken[text]] for text in own])
         made = []
         for _ in range(count if named else 0):

@@ -71,9 +71,9 @@ class Drawn:
         """Return a weight per row: both classes equal, negatives by ``shares``, mean 1."""
         out = np.zeros(len(self.labels))
         kinds = [k for k in (MACHINE, OTHER, GAMED) if (self.kinds == k).any()]
-        given = dict(zip((MACHINE, OTHER, GAMED), shares, strict=True))
-        total = sum(given[k] for k in kinds) or 1.0
-        for kind, mass in [(POSITIVE, 1.0), *((k, given[k] / total) for k in kinds)]:
+        share_of = dict(zip((MACHINE, OTHER, GAMED), shares, strict=True))
+        total = sum(share_of[k] for k in kinds) or 1.0
+        for kind, mass in [(POSITIVE, 1.0), *((k, share_of[k] / total) for k in kinds)]:
             mine = self.kinds == kind
             out[mine] = mass / max(1, mine.sum())
         return out * len(out) / max(out.sum(), 1e-12)
@@ -115,14 +115,14 @@ def draw(
     for number, image in enumerate(images):
         mine = list(human[image])
         for at in rng.choice(len(mine), min(how.human, len(mine)), replace=False):
-            given = refs_for(image, mine[at])
-            rows.append((mine[at], given, POSITIVE, -1, image, ""))
+            own_references = refs_for(image, mine[at])
+            rows.append((mine[at], own_references, POSITIVE, -1, image, ""))
             whole = len(rows) - 1
             for kind in rng.choice(attack_names, how.gamed, replace=False):
                 made = attacks.spoil(mine[at], str(kind), rng, kit, 4)
                 if made:
                     text = made[int(rng.integers(len(made)))]
-                    rows.append((text, given, GAMED, whole, image, str(kind)))
+                    rows.append((text, own_references, GAMED, whole, image, str(kind)))
         able = [s for s in machine if image in machine[s]]
         for at in rng.choice(len(able), min(how.machine, len(able)), replace=False):
             caption = machine[able[at]][image]

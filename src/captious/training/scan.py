@@ -22,7 +22,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +42,7 @@ from captious.models.scan import (
     pad,
     word_mask,
 )
+from captious.training.checkpoints import mean_losses, write_history, write_state
 from captious.training.whitened import Whitening
 
 
@@ -93,7 +94,7 @@ class PairData:
             raise InputError(
                 f"{len(self.features)} images have regions, but {len(self.captions)} have captions"
             )
-        if min(len(one) for one in self.captions) < 2:
+        if min(len(captions_of_one) for captions_of_one in self.captions) < 2:
             raise InputError("training needs at least two captions of every image")
 
 
@@ -288,14 +289,13 @@ class Trainer:
             ):
                 model = self.average.export(self.whitening)
                 entry: dict[str, Any] = {"step": self.step, "seconds": time.monotonic() - started}
-                entry |= {k: float(np.mean([one[k] for one in losses])) for k in losses[0]}
+                entry |= mean_losses(losses)
                 entry |= score(model)
                 losses = []
                 self.history.append(entry)
                 if entry["select"] > self.best:
                     self.best = entry["select"]
-                    torch.save(model.state_dict(), self.folder / "best.pt.tmp")
-                    (self.folder / "best.pt.tmp").replace(self.folder / "best.pt")
+                    write_state(model.state_dict(), self.folder / "best.pt")
                 self.save()
                 if report is not None:
                     report(entry)
@@ -305,8 +305,7 @@ class Trainer:
 
     def save(self) -> None:
         """Everything a resumed run needs."""
-        temporary = self.folder / "last.pt.tmp"
-        torch.save(
+        write_state(
             {
                 "learner": self.learner.state_dict(),
                 "average": self.average.state_dict(),
@@ -317,11 +316,9 @@ class Trainer:
                 "torch": torch.get_rng_state(),
                 "numpy": json.dumps(self.batches.random.bit_generator.state),
             },
-            temporary,
+            self.folder / "last.pt",
         )
-        temporary.replace(self.folder / "last.pt")
-        text = json.dumps({"options": asdict(self.options), "history": self.history}, indent=1)
-        (self.folder / "history.json").write_text(text, encoding="utf-8")
+        write_history(self.folder, self.options, self.history)
 
     def resume(self) -> bool:
         """Go on from the last checkpoint of the folder, if there is one."""
@@ -415,13 +412,13 @@ class Trainer:
         vectors, scores = [], []
         for rows in order.chunk(parts):
             width = int(lengths[rows].max())
-            some, mask = words[rows, :width], word_mask(lengths[rows], width)
-            vector = attend_words(regions, some, mask, smooth, config.raw_feature_norm)
+            batch, mask = words[rows, :width], word_mask(lengths[rows], width)
+            vector = attend_words(regions, batch, mask, smooth, config.raw_feature_norm)
             vectors.append(vector)
             if config.cross_attn == "i2t":
                 scores.append(aggregate(vector, config.agg_func, config.lambda_lse))
             else:
-                value = attend_regions(regions, some, mask, smooth, config.raw_feature_norm)
+                value = attend_regions(regions, batch, mask, smooth, config.raw_feature_norm)
                 scores.append(aggregate(value, config.agg_func, config.lambda_lse, mask[None]))
         back = order.argsort()
         return torch.cat(vectors, 1)[:, back], torch.cat(scores, 1)[:, back]
@@ -433,7 +430,7 @@ class Trainer:
             for row, pick in zip(images.tolist(), choice, strict=True)
         ]
         longest = self.options.longest
-        ids, lengths = pad([one[:longest] for one in sequences])
+        ids, lengths = pad([sequence[:longest] for sequence in sequences])
         if self.options.word_dropout > 0:
             hide = (torch.rand(ids.shape) < self.options.word_dropout) & (ids > 3)
             ids = ids.masked_fill(hide, 3)

@@ -329,7 +329,9 @@ class DevJudge:
             "tiger": float(kendalltau(tiger, grade, variant="c").statistic),
             "similarity": float(kendalltau(similar, grade, variant="c").statistic),
         }
-        dev_scores |= recalls(model, self.features[:400], self.texts[:400], self.words, one=True)
+        dev_scores |= recalls(
+            model, self.features[:400], self.texts[:400], self.words, single_caption=True
+        )
         dev_scores["select"] = (
             dev_scores["rsum"]
             if self.select == "rsum"
@@ -343,10 +345,10 @@ def recalls(
     features: Tensor,
     texts: Sequence[Sequence[str]],
     words: Vocabulary,
-    one: bool = False,
+    single_caption: bool = False,
 ) -> dict[str, float]:
-    """R@1, 5, 10 in both directions and their sum; ``one`` takes a single caption per image."""
-    used = [own_texts[:1] if one else list(own_texts) for own_texts in texts]
+    """R@1, 5, 10 in both directions and their sum; ``single_caption`` takes one per image."""
+    used = [own_texts[:1] if single_caption else list(own_texts) for own_texts in texts]
     owner = np.repeat(np.arange(len(used)), [len(own_texts) for own_texts in used])
     ids = [encode(words, text) for own_texts in used for text in own_texts]
     order = np.argsort([len(word_ids) for word_ids in ids], kind="stable")

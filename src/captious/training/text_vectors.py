@@ -29,9 +29,9 @@ def mean_vectors(encoder: TextEncoder, texts: Sequence[str], file: Path) -> Tens
         file, "r+" if begin else "w+", np.float16, (len(texts), encoder.width)
     )
     for start in track(range(begin, len(texts), _TEXTS), "encoding captions", unit="blocks"):
-        some = encoder.encode(list(texts[start : start + _TEXTS]), encoder.layers)
+        encoded = encoder.encode(list(texts[start : start + _TEXTS]), encoder.layers)
         encoder.forget()
-        block[start : start + _TEXTS] = means(some).half().numpy()
+        block[start : start + _TEXTS] = means(encoded).half().numpy()
         block.flush()
         done = min(len(texts), start + _TEXTS)
         note.write_text(json.dumps({"key": key, "done": done}), encoding="utf-8")

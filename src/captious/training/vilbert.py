@@ -3,10 +3,10 @@
 A batch holds ``images`` photographs with four captions each: a *reference* and a *caption* of its
 own, one of a similar photograph (the nearest ones by a teacher's sentence vectors) and one of any
 other. Words are masked in the reference only, which has to be filled in; which of the other three
-belongs is the matching; F of the three against the reference is the agreement
-(:mod:`captious.training.vilbert_objectives`). Some regions of a photograph are masked, the same
-for all its captions, and some left out. A share of the photographs is blank, so that the network
-knows what to do without one.
+belongs is the matching, how much each belongs the grading; F of the three against the reference is
+the agreement (:mod:`captious.training.vilbert_objectives`). Some regions of a photograph are
+masked, the same for all its captions, and some left out. A share of the photographs is blank, so
+that the network knows what to do without one.
 
 The text stream may start from a pretrained encoder of the BERT kind with the same width; its word
 table and first layers can stay frozen, which is then left out of the saved weights. Region features
@@ -43,6 +43,7 @@ from captious.training.vilbert_batches import (
 from captious.training.vilbert_objectives import (
     alignment_loss,
     calm_start,
+    grading_loss,
     preference_loss,
     sharpen,
     token_f,
@@ -282,6 +283,7 @@ class VilbertTrainer:
             "words": F.cross_entropy(words, wanted) if len(wanted) else zero,
             "regions": F.smooth_l1_loss(regions, told) if len(told) else zero,
             "matching": (belongs * there).sum() / there.sum().clamp(min=1),
+            "grading": grading_loss(logits, batch["relevance"], ~batch["blank"]),
         }
 
     def _aligned(
@@ -360,7 +362,9 @@ class VilbertTrainer:
             self.train()
             for group in self.optimizer.param_groups:
                 group["lr"] = group["base"] * self._pace()
-            losses = self.losses(self.batches())
+            batch = self.batches()
+            with torch.autocast("cpu", torch.bfloat16, enabled=o.bfloat16):
+                losses = {name: value.float() for name, value in self.losses(batch).items()}
             total = torch.stack([getattr(o, name) * value for name, value in losses.items()]).sum()
             if not bool(torch.isfinite(total)):
                 raise UsageError(f"the loss is not finite at step {self.step}: lower the rate")

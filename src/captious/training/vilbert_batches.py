@@ -32,6 +32,7 @@ class VilbertOptions:
     words: float = 0.3
     regions: float = 0.3
     matching: float = 1.0
+    grading: float = 0.5
     alignment: float = 0.5
     agreement: float = 2.0
     preference: float = 1.0
@@ -47,6 +48,7 @@ class VilbertOptions:
     frozen_layers: int = 4
     longest: int = 22
     validate: int = 200
+    bfloat16: bool = False
     seed: int = 1
 
 

@@ -12,7 +12,8 @@ teacher's dot product of each word with each region.
 
 The teacher knows its train photographs too well. Half of the photographs shown are therefore
 mixtures of two, and all lack some regions; the teacher is asked about the very regions shown.
-Matching goes on beside, on the photographs that are not mixed.
+Matching goes on beside, on the photographs that are not mixed; its values are to follow the
+teacher's.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from captious.models.vilbert_heads import MATCH
 from captious.progress import track
 from captious.training.vilbert import VilbertTrainer
 from captious.training.vilbert_batches import Batches, VilbertOptions, padded
+from captious.training.vilbert_objectives import grading_loss
 
 LOOK = VilbertOptions(
     steps=1000, align_steps=300, learning_rate=5e-4, text_rate=1e-4, warmup=40, left_out=1 / 3,
@@ -318,11 +320,15 @@ class LookingTrainer(VilbertTrainer):
             self.options.moved,
         )  # fmt: skip
         right = torch.arange(4 * many) < many
+        logits = self.heads.match(output)
         belongs = F.cross_entropy(
-            self.heads.match(output), torch.where(right, MATCH, 1 - MATCH),
+            logits, torch.where(right, MATCH, 1 - MATCH),
             torch.tensor([3.0, 1.0] if MATCH == 0 else [1.0, 3.0]), reduction="none",
         )  # fmt: skip
         there = batch["whole"].repeat(4)
         matching = (belongs * there).sum() / there.sum().clamp(min=1)
         seeing = self._sees(projected, texts, batch["dots"], many)
-        return {"looking": words, "seeing": seeing, "matching": matching}
+        real = ids != 0
+        fits = ((batch["far"] * real).sum(1) / real.sum(1)).reshape(4, many).T
+        grading = grading_loss(logits, fits, batch["whole"])
+        return {"looking": words, "seeing": seeing, "matching": matching, "grading": grading}

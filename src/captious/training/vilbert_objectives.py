@@ -5,6 +5,8 @@
   too few for the attention to find out by itself what it should look at.
 * *Agreement*: the score itself. F between a reference and a caption, both read with the photograph,
   has to correlate with how relevant a teacher finds the caption for the photograph.
+* *Grading*: the matching head's value of a caption has to correlate with that relevance, too.
+  Right or wrong alone teaches it nothing about captions that are half right.
 * *Preference*: F of the photograph's own caption has to be above F of wrong ones. Words alone
   settle much of the agreement; a similar photograph's caption can only be told by looking.
 * *Contribution*: what the photograph adds to F (over F given a blank one) has to be more for
@@ -23,6 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from captious.models.vilbert import CoAttention, Vilbert, key_mask
+from captious.models.vilbert_heads import MATCH
+from captious.training.scan import correlation_loss
 
 
 def token_f(reference: Tensor, counted: Tensor, caption: Tensor, said: Tensor) -> Tensor:
@@ -54,6 +58,20 @@ def alignment_loss(
     value = (best * real).sum(-1) / real.sum(-1).clamp(min=1) / temperature
     own = torch.arange(len(value))
     return (F.cross_entropy(value, own) + F.cross_entropy(value.T, own)) / 2
+
+
+def grading_loss(logits: Tensor, relevance: Tensor, there: Tensor) -> Tensor:
+    """How little the matching head's values follow a teacher's.
+
+    Args:
+        logits: of the matching head, captions in blocks, each in the order of the photographs.
+        relevance: of each photograph's captions ``[images, captions]``.
+        there: photographs that count.
+    """
+    value = (logits[:, MATCH] - logits[:, 1 - MATCH]).reshape(relevance.shape[::-1]).T
+    if int(there.sum()) < 2:  # no correlation
+        return logits.new_zeros(())
+    return correlation_loss(value[there], relevance[there])
 
 
 def preference_loss(own: Tensor, wrong: Tensor, temperature: float = 0.05) -> Tensor:

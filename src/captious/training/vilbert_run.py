@@ -69,7 +69,7 @@ def train(
             [caption.ids for caption in pieces.tokenize(image_texts, options.longest)]
             for image_texts in texts
         ]
-        teacher = sentence_vectors(sources.teacher, texts)
+        teacher = sentence_vectors(sources.teacher, texts, target / "run" / f"{part}-captions.npy")
         near = None if teacher is None else nearest(teacher, min(_NEAR, len(texts) - 1))
         features, boxes = raw.pop(part)
         data[part] = VilbertData(whitening.blocks(features), boxes, ids, near, teacher, nothing)
@@ -112,7 +112,7 @@ def train(
     whole = folded(trainer.model, whitening, store.source)
     save_vilbert(whole, target, facts, text_from=text, heads=trainer.heads)
     draw_curve(trainer.history, target / "curve.png",
-               ("words", "regions", "matching", "alignment", "agreement", "preference",
+               ("words", "regions", "matching", "grading", "alignment", "agreement", "preference",
                 "contribution", "looking", "seeing"),
                ("random", "near", "graded", "preferred", "blind"))  # fmt: skip
     (target / "README.md").write_text(model_card(target.name, facts, text), encoding="utf-8")

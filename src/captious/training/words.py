@@ -67,7 +67,7 @@ class Nouns:
     def __init__(self, captions: Sequence[str], count: int) -> None:
         self._split = [treebank.split(text.lower()) for text in captions]
         base = self._bases()
-        counts = Counter(base[w] for some in self._split for w in some if w in base)
+        counts = Counter(base[w] for words in self._split for w in words if w in base)
         self.words = [word for word, _ in counts.most_common(count)]
         number = {word: place for place, word in enumerate(self.words)}
         self._number = {form: number[noun] for form, noun in base.items() if noun in number}
@@ -75,8 +75,8 @@ class Nouns:
     def _bases(self) -> dict[str, str]:
         """Singular of every form that the tagger mostly calls a noun."""
         draw = np.random.default_rng(0)
-        some = draw.permutation(len(self._split))[:_TAGGED]
-        parses = SceneParser("default").parse(" ".join(self._split[k]) for k in some)
+        tagged = draw.permutation(len(self._split))[:_TAGGED]
+        parses = SceneParser("default").parse(" ".join(self._split[k]) for k in tagged)
         lemmas = Lemmas(WordTables.open())
         tags: dict[str, Counter[str]] = {}
         for parse in parses.values():
@@ -222,16 +222,16 @@ class _Run:
         self.net.eval()
         with torch.inference_mode():
             parts = [
-                functional.softplus(self.net(whitening(some.float()))).sum(1)
-                for some in features.split(64)
+                functional.softplus(self.net(whitening(batch.float()))).sum(1)
+                for batch in features.split(64)
             ]
         return torch.cat(parts).numpy()
 
 
 def _table(lists: Sequence[Sequence[int]], words: int) -> Tensor:
     table = torch.zeros(len(lists), words)
-    for row, some in enumerate(lists):
-        table[row, list(some)] = 1
+    for row, nouns in enumerate(lists):
+        table[row, list(nouns)] = 1
     return table
 
 

@@ -30,11 +30,11 @@ MODULES = (
 
 @lru_cache(maxsize=1)
 def _known() -> dict[str, tuple[Card, Loader]]:
-    found: dict[str, tuple[Card, Loader]] = {}
+    loaders: dict[str, tuple[Card, Loader]] = {}
     for name in MODULES:
         for card, loader in import_module(f"captious.judgements.sets.{name}").SETS:
-            found[card.name] = (card, loader)
-    return found
+            loaders[card.name] = (card, loader)
+    return loaders
 
 
 def names() -> list[str]:
@@ -56,17 +56,17 @@ def card(name: str) -> Card:
     return _known()[name][0]
 
 
-def data_root(given: str | Path | None = None) -> Path:
+def data_root(folder: str | Path | None = None) -> Path:
     """Return the folder that holds the collections: as given, else ``CAPTIOUS_DATA``.
 
     Raises:
         UsageError: neither is there.
     """
-    named = given or os.environ.get("CAPTIOUS_DATA")
+    named = folder or os.environ.get("CAPTIOUS_DATA")
     if not named:
         raise UsageError(
             "the folder of the judgement sets is not known: name it with --data FOLDER or the "
-            "environment variable CAPTIOUS_DATA; `captious data` tells what it should hold"
+            "environment variable CAPTIOUS_DATA; `captious data` shows what it should hold"
         )
     root = Path(named)
     if not root.is_dir():
@@ -98,7 +98,7 @@ def load(name: str, root: Path) -> JudgementSet | SystemTable:
 
 def load_ratings(name: str, root: Path) -> JudgementSet:
     """Read a collection that judges single captions or pairs of them."""
-    found = load(name, root)
-    if not isinstance(found, JudgementSet):
+    judged = load(name, root)
+    if not isinstance(judged, JudgementSet):
         raise UsageError(f"{name} judges whole systems and holds no captions")
-    return found
+    return judged

@@ -55,7 +55,7 @@ def load(root: Path) -> SystemTable:
     teams = [row["team"].strip() for _, row in rows]
     for place, row in rows:
         if teams.count(row["team"].strip()) > 1:
-            checks.bad("teams that stand twice", f"{place}: {row['team']}")
+            checks.bad("teams that appear twice", f"{place}: {row['team']}")
     metrics = [c for c in header if c.startswith(("c5_", "c40_")) and not c.endswith("_date")]
 
     def values_of(name: str) -> Floats:

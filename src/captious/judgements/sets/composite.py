@@ -94,7 +94,7 @@ def load(card: Card, ending: str, root: Path) -> JudgementSet:
                 checks.bad(f"images of {part} that have no references", f"{place}: {image}")
                 continue
             if (part, key) in seen:
-                checks.bad("images that stand twice", f"{place} and {seen[part, key]}: {key}")
+                checks.bad("images that appear twice", f"{place} and {seen[part, key]}: {key}")
             seen[part, key] = place
             for system, text, rating in zip(_SYSTEMS, texts, answers, strict=True):
                 value = number(rating, 1, 5, place, checks)

@@ -82,7 +82,7 @@ def load(card: Card, task: str, root: Path) -> JudgementSet:
             references = [text]
         rows.append((f"{left}|{right}", caption, references, str(image), how, value))
     if len({r[0] for r in rows}) < len(rows):
-        checks.bad("pairs that stand twice", len(rows) - len({r[0] for r in rows}))
+        checks.bad("pairs that appear twice", len(rows) - len({r[0] for r in rows}))
     checks.stop_if_bad()
     units, groups = np.empty(len(rows), object), np.empty(len(rows), object)
     units[:], groups[:] = [r[3] for r in rows], [r[4] for r in rows]

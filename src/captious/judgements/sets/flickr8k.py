@@ -61,7 +61,7 @@ def captions(path: Path, checks: Checks) -> tuple[dict[str, str], dict[str, list
     by_image: dict[str, list[str]] = {}
     for place, (key, caption) in tab_lines(path, 2, checks):
         if key in text:
-            checks.bad("caption ids that stand twice", f"{place}: {key}")
+            checks.bad("caption ids that appear twice", f"{place}: {key}")
             continue
         text[key] = caption
         by_image.setdefault(key.rpartition("#")[0], []).append(caption)
@@ -106,7 +106,7 @@ def _join(
     seen: dict[tuple[str, str], str] = {}
     for place, image, key, _ in judged:
         if (image, key) in seen:
-            checks.bad("judgements that stand twice", f"{place} and {seen[image, key]}: {key}")
+            checks.bad("judgements that appear twice", f"{place} and {seen[image, key]}: {key}")
         seen[image, key] = place
         if key not in text:
             checks.bad("judged captions that the caption file lacks", f"{place}: {key}")

@@ -24,7 +24,7 @@ CARD = Card(
     counts="99,480 pairs in the test file of the release",
     traps=(
         "papers take 1 or 4 references and about 32,000 pairs (one foil per correct caption)",
-        "the correct caption must not stand among its references",
+        "the correct caption must not be among its references",
     ),
     get="foilv1.0_test_2017.json of foilunitn.github.io goes to foil/",
 )

@@ -35,7 +35,7 @@ _TRAPS = (
     "that papers report; the two disagree on a third of HC",
     "papers differ in the tie rule (strict, half, counts as correct) and in how five references "
     "are drawn; SPICE's paper counts ties as correct",
-    "two pairs stand twice; a few captions equal one of their references",
+    "two pairs appear twice; a few captions equal one of their references",
 )
 
 FIXED = Card(
@@ -247,7 +247,7 @@ def _build(
     for item in items:
         key = (item["image"], *item["captions"])
         if key in seen:
-            checks.note("pairs that stand twice", f"{item['place']} and {seen[key]}")
+            checks.note("pairs that appear twice", f"{item['place']} and {seen[key]}")
         seen[key] = item["place"]
         if not item["references"]:
             checks.bad("pairs without references", item["place"])

@@ -199,7 +199,7 @@ def _pairs(card: Card, records: list[Record], checks: Checks) -> JudgementSet:
         pair = sorted(str(row.get(f"caption_{x}")) for x in "ab")
         key = (str(row.get("image") or row.get("item") or ""), *pair)
         if key in seen:  # several judges may have a line each, so this forbids nothing
-            checks.note("pairs that stand twice", f"{place} and {seen[key]}")
+            checks.note("pairs that appear twice", f"{place} and {seen[key]}")
         seen[key] = place
         captions += [_text(row, f"caption_{x}", place, checks) for x in "ab"]
         if row.get("preferred") is not None:

@@ -58,7 +58,7 @@ def group_by_image(samples: CaptionSet, kind: str, wanted_by: str, references: b
     counts = samples.reference_counts
     for row, image in enumerate(samples.images):
         if image is None:
-            reasons[row] = "the sample names no image"
+            reasons[row] = "the sample has no image"
         elif references and counts[row] == 0:
             reasons[row] = "no references"
         elif image not in store:

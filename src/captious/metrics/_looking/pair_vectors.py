@@ -83,11 +83,11 @@ class _Reader:
         counts = {f"captions cut to {limit} pieces": part.caption}
         if references:
             counts[f"references cut to {limit} pieces"] = part.reference
-        found = {
+        remarks = {
             remark: sum(self.known[n][1] for n in numbers.tolist())
             for remark, numbers in counts.items()
         }
-        return {remark: count for remark, count in found.items() if count}
+        return {remark: count for remark, count in remarks.items() if count}
 
 
 def _unscorable(samples: CaptionSet, references: bool) -> dict[int, str]:
@@ -95,7 +95,7 @@ def _unscorable(samples: CaptionSet, references: bool) -> dict[int, str]:
     counts = samples.reference_counts
     for row, (image, text) in enumerate(zip(samples.images, samples.captions(), strict=True)):
         if image is None:
-            reasons[row] = "the sample names no image"
+            reasons[row] = "the sample has no image"
         elif not text.strip():
             reasons[row] = "the caption is empty"
         elif references and counts[row] == 0:

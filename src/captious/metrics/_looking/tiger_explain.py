@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from captious.models.grounding import GroundingModel
 
 _SHOWN = 4
+_MUCH = 6  # ranks that differ by a sixth of all regions differ much
 
 
 def explain(
@@ -42,8 +43,8 @@ def explain(
     tiger, rrs, wds = metric.compare(reference[None], candidate[None])[0].tolist()
     words = model.tokens(sample.caption)
     mine = weights[0, :, : int(lengths[0])].numpy()
-    shown = _telling(reference, candidate)
     boxes = None if regions.boxes is None else np.asarray(regions.boxes, float)
+    shown = _telling(reference, candidate, boxes)
     listed = [
         {
             "region": number,
@@ -74,12 +75,30 @@ def explain(
     return Explanation(_text(data), data, () if drawn is None else (drawn,))
 
 
-def _telling(reference: Floats, candidate: Floats) -> list[int]:
-    """Regions to point at: the strongest of each side first, then where the ranks differ most."""
+def _telling(reference: Floats, candidate: Floats, boxes: Floats | None) -> list[int]:
+    """Regions to point at: the strongest of each side, then where the ranks differ much.
+
+    Where the two sides agree, the next strongest regions follow: a small difference in rank among
+    regions that nobody looks at tells nothing. A region that lies on one before it is passed over.
+    """
     rank = np.argsort(np.argsort(-reference)) - np.argsort(np.argsort(-candidate))
+    apart = np.abs(rank)
     order = [int(reference.argmax()), int(candidate.argmax())]
-    order += [int(number) for number in np.argsort(-np.abs(rank), kind="stable")]
-    return list(dict.fromkeys(order))[:_SHOWN]
+    much = max(2, len(rank) // _MUCH)
+    order += [int(k) for k in np.argsort(-apart, kind="stable") if apart[k] >= much]
+    order += [int(k) for k in np.argsort(-(reference + candidate), kind="stable")]
+    shown: list[int] = []
+    for number in dict.fromkeys(order):
+        if boxes is None or not any(_on(boxes[number], boxes[other]) for other in shown):
+            shown.append(number)
+    return shown[:_SHOWN]
+
+
+def _on(box: Floats, other: Floats) -> bool:
+    """Whether two boxes share half of the smaller one."""
+    low, high = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
+    least = min(np.prod(b[2:] - b[:2]) for b in (box, other))
+    return bool(np.prod(np.clip(high - low, 0, None)) > least / 2)
 
 
 def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:

@@ -48,7 +48,7 @@ def baselines(
     for layer in layers:
         encoder.expect(layer)
     weights = np.ones(len(encoder.vocabulary))
-    found = np.zeros((len(layers), pairs, 3))
+    scores = np.zeros((len(layers), pairs, 3))
     with Progress("random pairs", pairs, "pairs") as bar:
         for start in range(0, pairs, _CHUNK):
             part = slice(start, min(start + _CHUNK, pairs))
@@ -58,9 +58,9 @@ def baselines(
             none = np.zeros(0, np.int64)
             for layer in layers:
                 block = Block(none, none, [], encoder.encode(strings, layer))
-                found[layer, part] = score_pairs(block, a, b, weights, encoder.device)
+                scores[layer, part] = score_pairs(block, a, b, weights, encoder.device)
             bar.advance(part.stop - part.start)
-    return [_summary(k, found[k]) for k in layers]
+    return [_summary(k, scores[k]) for k in layers]
 
 
 def _summary(layer: int, values: Floats) -> LayerBaseline:

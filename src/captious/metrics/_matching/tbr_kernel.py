@@ -104,9 +104,9 @@ def _grow(own: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
         new &= added @ match[columns[:, None], pieces].to(added.dtype) == 0
         new[k] = False  # the base has them already
         taken[:, pieces] |= new
-        some = new.any(0)
-        columns = torch.cat([columns, pieces[some]])
-        added = torch.cat([added, new[:, some].to(added.dtype)], 1)
+        grows = new.any(0)
+        columns = torch.cat([columns, pieces[grows]])
+        added = torch.cat([added, new[:, grows].to(added.dtype)], 1)
     return taken
 
 

@@ -163,31 +163,31 @@ def _collect(
                 a = words1[i]
                 if key[a] != key[b] and _related(syn_bounds, syn_words, b, a) >= 0:
                     n = _add(matches, n, j, 1, i, 1, SYNONYM)
-        found, back = 0, 0
+        pairs_held, back = 0, 0
         while span2 < end2 and spans[span2, 0] == j:
             length, phrase = spans[span2, 1], spans[span2, 2]
             span2 += 1
             if stamps[3, phrase] != stamp:
                 continue
-            forward = _grow(forward, found + end1 - span1)
+            forward = _grow(forward, pairs_held + end1 - span1)
             backward = _grow(backward, back + end1 - span1)
             for s in range(span1, end1):
                 i, other_length, other = spans[s, 0], spans[s, 1], spans[s, 2]
                 place = _related(pair_bounds, pair_targets, phrase, other)
                 if place >= 0:
-                    forward[found, 0], forward[found, 1] = length, pair_ranks[place]
-                    forward[found, 2], forward[found, 3] = i, other_length
-                    found += 1
+                    forward[pairs_held, 0], forward[pairs_held, 1] = length, pair_ranks[place]
+                    forward[pairs_held, 2], forward[pairs_held, 3] = i, other_length
+                    pairs_held += 1
                 place = _related(pair_bounds, pair_targets, other, phrase)
                 if place >= 0:
                     backward[back, 0], backward[back, 1] = i, other_length
                     backward[back, 2], backward[back, 3] = pair_ranks[place], length
                     back += 1
-        if found or back:
-            _sort_rows(forward, 0, found)
+        if pairs_held or back:
+            _sort_rows(forward, 0, pairs_held)
             _sort_rows(backward, 0, back)
-            matches = _grow(matches, n + found + back)
-            for k in range(found):
+            matches = _grow(matches, n + pairs_held + back)
+            for k in range(pairs_held):
                 length, i, other_length = forward[k, 0], forward[k, 2], forward[k, 3]
                 n = _add(matches, n, j, length, i, other_length, PARAPHRASE)
             for k in range(back):

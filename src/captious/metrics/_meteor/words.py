@@ -136,9 +136,9 @@ def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s,
     """Return all ordered pairs of different words that share a synset."""
     flat, counts = array("q"), array("q")
     for word in words:
-        found = tables.all_synsets(word)
-        flat.extend(found)
-        counts.append(len(found))
+        synsets = tables.all_synsets(word)
+        flat.extend(synsets)
+        counts.append(len(synsets))
     owner = np.repeat(np.arange(len(words)), counts)
     synset = np.array(flat, np.int64)
     order = np.argsort(synset, kind="stable")

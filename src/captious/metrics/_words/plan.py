@@ -31,9 +31,9 @@ class Plan:
         problem: int = 0,
     ) -> Plan:  # fmt: skip
         """Solve one problem and keep its plan."""
-        one = np.array([i]), np.array([j])
-        rows_a, a = left.gather(one[0], int(left.sizes[i]))
-        rows_b, b = right.gather(one[1], int(right.sizes[j]))
+        plan = np.array([i]), np.array([j])
+        rows_a, a = left.gather(plan[0], int(left.sizes[i]))
+        rows_b, b = right.gather(plan[1], int(right.sizes[j]))
         costs = cost(np.array([problem]), rows_a, rows_b)[0]
         return cls(
             left=[vectors.word(r) for r in rows_a[0]],
@@ -46,11 +46,11 @@ class Plan:
 
     def parts(self) -> list[tuple[int, int, float, float]]:
         """Return `(left, right, mass, cost per unit)` of every flow, dearest first."""
-        found = [
+        flows = [
             (int(i), int(j), float(self.moved[i, j]), float(self.cost[i, j]))
             for i, j in np.argwhere(self.moved > 1e-12)
         ]
-        return sorted(found, key=lambda f: (-f[2] * f[3], f[0], f[1]))
+        return sorted(flows, key=lambda f: (-f[2] * f[3], f[0], f[1]))
 
     def as_data(self) -> dict[str, Any]:
         """Return the plan as JSON-able data."""

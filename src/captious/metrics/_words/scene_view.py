@@ -10,14 +10,14 @@ from captious.types import Graph, Node, SceneGraphs
 
 
 def explanation(
-    caption: SceneGraph, references: SceneGraph, found: Matches, values: dict[str, float]
+    caption: SceneGraph, references: SceneGraph, matches: Matches, values: dict[str, float]
 ) -> Explanation:
     """Describe two graphs and their matches."""
     mine, theirs = tuples(caption), tuples(references)
-    hits = _hits(found)
-    used = _used(found)
+    hits = _hits(matches)
+    used = _used(matches)
     lines = [
-        f"spice {values['spice']:.4f} = 2 x {found.count} matched / "
+        f"spice {values['spice']:.4f} = 2 x {matches.count} matched / "
         f"({len(caption)} caption + {len(references)} reference tuples)"
     ]
     for title, listed, marked in (("caption", mine, hits), ("references", theirs, used)):
@@ -49,14 +49,14 @@ def tuples(graph: SceneGraph) -> dict[tuple[int, ...], tuple[str, ...]]:
     return out
 
 
-def _hits(found: Matches) -> set[tuple[int, ...]]:
-    objects = {(i,) for i, like in enumerate(found.objects) if like}
-    return {*objects, *found.attributes, *found.relations}
+def _hits(matches: Matches) -> set[tuple[int, ...]]:
+    objects = {(i,) for i, like in enumerate(matches.objects) if like}
+    return {*objects, *matches.attributes, *matches.relations}
 
 
-def _used(found: Matches) -> set[tuple[int, ...]]:
-    objects = {(at,) for like in found.objects for at in like}
-    return {*objects, *found.attributes.values(), *found.relations.values()}
+def _used(matches: Matches) -> set[tuple[int, ...]]:
+    objects = {(at,) for like in matches.objects for at in like}
+    return {*objects, *matches.attributes.values(), *matches.relations.values()}
 
 
 def _text(words: tuple[str, ...]) -> str:

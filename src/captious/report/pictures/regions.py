@@ -1,9 +1,10 @@
 """What is looked at: regions of a photograph coloured by weight.
 
 Where caption and references have a weight for each region, two pictures stand side by side: the
-heat of a spot is the mean weight of the regions that cover it, scaled over both pictures alike, and
-the telling regions are outlined. Otherwise the photograph is shown once per word, its regions as
-opaque as the word looks at them.
+heat of a spot is the mean weight of the regions around it, scaled over both pictures alike and
+stronger in colour where more is looked at. The telling regions are outlined where they are hottest:
+the regions are boxes of a grid, and the thing that is meant fills a part of its box. Otherwise the
+photograph is shown once per word, its regions as opaque as the word looks at them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _KEY = 22
 _SMALL = 170
 _ACROSS = 5
 _TOP = 3
+_HOT = 0.7  # share of a box's range of heat from which a spot belongs to the thing meant
 
 
 def draw(part: RegionAttention) -> str:
@@ -34,22 +36,71 @@ def draw(part: RegionAttention) -> str:
 
 
 def heat(part: RegionAttention) -> tuple[Floats, Floats]:
-    """Maps ``[24, 24]`` of references and caption in 0..1."""
-    boxes = np.array(part.boxes)
-    centre = (np.arange(_CELLS) + 0.5) / _CELLS
-    inside_x = (boxes[:, 0, None] <= centre) & (centre <= boxes[:, 2, None])
-    inside_y = (boxes[:, 1, None] <= centre) & (centre <= boxes[:, 3, None])
-    cover = (inside_y[:, :, None] & inside_x[:, None, :]).astype(float)
-    # A small region says more about a spot than a large one that happens to contain it.
-    cover /= cover.sum((1, 2), keepdims=True).clip(min=1)
-    total = cover.sum(0).clip(min=1e-9)
+    """Maps ``[24, 24]`` of references and caption in 0..1.
+
+    A region speaks for its middle more than for its edge, and a small one more than a large one
+    that happens to contain the spot.
+    """
+    near = _nearness(np.array(part.boxes))
+    total = near.sum(0).clip(min=1e-9)
     maps = [
-        (cover * np.array(weights)[:, None, None]).sum(0) / total
+        (near * np.array(weights)[:, None, None]).sum(0) / total
         for weights in (part.references, part.caption)
     ]
-    low, high = min(one.min() for one in maps), max(one.max() for one in maps)
+    low, high = min(values.min() for values in maps), max(values.max() for values in maps)
     spread = max(high - low, 1e-9)
     return (maps[0] - low) / spread, (maps[1] - low) / spread
+
+
+def _nearness(boxes: Floats) -> Floats:
+    """``[regions, 24, 24]``: a hill over each box, all of the same volume."""
+    centre = (np.arange(_CELLS) + 0.5) / _CELLS
+
+    def hill(low: Floats, high: Floats) -> Floats:
+        middle, half = (low + high) / 2, ((high - low) / 2).clip(min=0.5 / _CELLS)
+        return np.asarray(np.exp(-2 * ((centre - middle[:, None]) / half[:, None]) ** 2))
+
+    hills = hill(boxes[:, 1], boxes[:, 3])[:, :, None] * hill(boxes[:, 0], boxes[:, 2])[:, None, :]
+    return np.asarray(hills / hills.sum((1, 2), keepdims=True).clip(min=1e-9))
+
+
+def hottest(
+    box: tuple[float, float, float, float], values: Floats
+) -> tuple[float, float, float, float]:
+    """The part of a box around its hottest spot, at least half of each side.
+
+    Example:
+        >>> hottest((0.0, 0.0, 1.0, 1.0), np.diag([1.0] + 23 * [0.0]))
+        (0.0, 0.0, 0.5, 0.5)
+    """
+    x1, y1, x2, y2 = box
+    left, right = _span(x1, x2)
+    top, bottom = _span(y1, y2)
+    inside = values[top:bottom, left:right]
+    hot = inside >= inside.min() + _HOT * (inside.max() - inside.min())
+    rows, columns = np.flatnonzero(hot.any(1)), np.flatnonzero(hot.any(0))
+    x = _widened(left + int(columns[0]), left + int(columns[-1]) + 1, left, right)
+    y = _widened(top + int(rows[0]), top + int(rows[-1]) + 1, top, bottom)
+    return (
+        max(x1, x[0] / _CELLS), max(y1, y[0] / _CELLS),
+        min(x2, x[1] / _CELLS), min(y2, y[1] / _CELLS),
+    )  # fmt: skip
+
+
+def _span(low: float, high: float) -> tuple[int, int]:
+    """First and last + 1 cell of a stretch, at least one cell."""
+    first = min(int(low * _CELLS + 0.5), _CELLS - 1)
+    return first, max(min(int(high * _CELLS + 0.5), _CELLS), first + 1)
+
+
+def _widened(first: int, last: int, low: int, high: int) -> tuple[int, int]:
+    """Let a stretch grow on both sides, within its bounds, until it is half of them."""
+    wanted = (high - low + 1) // 2
+    while last - first < wanted:
+        first = max(low, first - 1)
+        if last - first < wanted:
+            last = min(high, last + 1)
+    return first, last
 
 
 def _panels(part: RegionAttention) -> str:
@@ -84,7 +135,7 @@ def _panels(part: RegionAttention) -> str:
         )
         out.append(palette.ground(photo, _WIDTH, tall))
         out += _heat_cells(values, tall)
-        out += _outlines(part, sides[panel], tall)
+        out += _outlines(part, sides[panel], values, tall)
         for number, (ink, line) in enumerate(below[panel]):
             y = tall + _KEY + 18 + _LINE * number
             out.append(f'<text y="{y}" fill="{ink}">{escape(line)}</text>')
@@ -110,7 +161,7 @@ def _key(y: int) -> list[str]:
         f'<text x="10" y="{y + 9}" fill="{palette.QUIET}">looks little</text>',
         *cells,
         f'<text x="{78 + wide + 8}" y="{y + 9}" fill="{palette.QUIET}">much (one scale for both '
-        "pictures; numbers on the plates: weight of the region)</text>",
+        "pictures; plates: number and weight of a region, outlined where it is hottest)</text>",
     ]
 
 
@@ -118,18 +169,21 @@ def _heat_cells(values: Floats, tall: int) -> list[str]:
     cell_w, cell_h = _WIDTH / _CELLS, tall / _CELLS
     return [
         f'<rect x="{x * cell_w:.1f}" y="{y * cell_h:.1f}" width="{cell_w:.1f}" '
-        f'height="{cell_h:.1f}" fill="{palette.viridis(float(value))}" fill-opacity=".45"/>'
+        f'height="{cell_h:.1f}" fill="{palette.viridis(float(value))}" '
+        f'fill-opacity="{0.2 + 0.35 * float(value):.2f}"/>'
         for (y, x), value in np.ndenumerate(values)
     ]
 
 
-def _outlines(part: RegionAttention, weights: tuple[float, ...], tall: int) -> list[str]:
+def _outlines(
+    part: RegionAttention, weights: tuple[float, ...], values: Floats, tall: int
+) -> list[str]:
     """The telling regions: outlined twice and labelled on a plate, to be seen on any ground."""
     out: list[str] = []
     labels: list[str] = []
     plates: list[tuple[float, float]] = []
     for order, (ink, number) in enumerate(zip(palette.DARK, part.telling, strict=False)):
-        x1, y1, x2, y2 = part.boxes[number]
+        x1, y1, x2, y2 = hottest(part.boxes[number], values)
         x1, y1, x2, y2 = x1 * _WIDTH, y1 * tall, x2 * _WIDTH, y2 * tall
         # Regions often share a corner: each is drawn, and labelled, a little further inside.
         inset = 1.5 + 3 * order

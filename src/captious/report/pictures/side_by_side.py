@@ -45,8 +45,8 @@ def _placed(pictures: Sequence[str], across: bool) -> str:
 
 
 def _size(tag: str) -> tuple[float, float]:
-    found = dict(_SIZE.findall(tag))
-    if "width" in found and "height" in found:
-        return float(found["width"].rstrip("px")), float(found["height"].rstrip("px"))
-    *_, wide, tall = (float(v) for v in found["viewBox"].split())
+    sizes = dict(_SIZE.findall(tag))
+    if "width" in sizes and "height" in sizes:
+        return float(sizes["width"].rstrip("px")), float(sizes["height"].rstrip("px"))
+    *_, wide, tall = (float(v) for v in sizes["viewBox"].split())
     return wide, tall

@@ -96,7 +96,7 @@ function overview() {
   });
   $("table").innerHTML = html + "</tbody>";
   const T = D.testing;
-  $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference to the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
+  $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference from the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
   $("columns").hidden = main.length === M;
   $("columns").setAttribute("aria-pressed", state.all);
 }
@@ -121,7 +121,7 @@ function copied(kind) {
 
 // -- compare -------------------------------------------------------------------------------
 function ridges() {
-  const c = state.metric, h = D.distributions[c], w = 600, left = Math.min(170, 24 + 8 * Math.max(...S.map((n) => n.length))), step = S.length > 6 ? 46 : 74, high = S.length * step + 34, plot = w - left - 14;
+  const c = state.metric, h = D.distributions[c], w = room("ridges"), left = Math.min(170, 24 + 8 * Math.max(...S.map((n) => n.length))), step = S.length > 6 ? 46 : 74, high = S.length * step + 34, plot = w - left - 14;
 
   let out = `<svg viewBox="0 0 ${w} ${high}" role="img" aria-label="Distribution of ${esc(C[c].label)} over single captions, per system" font-size="13">`;
   S.forEach((n, s) => {
@@ -143,7 +143,7 @@ function gap() {
   const found = D.differences.find((d) => d.c === c && ((d.a === state.base && d.b === state.vs) || (d.b === state.base && d.a === state.vs)));
   if (!found) { $("gap").innerHTML = '<p class="remark">No resampled differences: there are too few images or too many systems.</p>'; return; }
   const turn = found.b === state.base, low = turn ? -found.high : found.low, high = turn ? -found.low : found.high, counts = turn ? [...found.counts].reverse() : found.counts;
-  const w = 600, tall = 120, left = 14, plot = w - 28, bin = plot / counts.length, most = Math.max(...counts), x = (v) => left + (v - low) / (high - low || 1) * plot;
+  const w = room("gap"), tall = 120, left = 14, plot = w - 28, bin = plot / counts.length, most = Math.max(...counts), x = (v) => left + (v - low) / (high - low || 1) * plot;
   let out = `<svg viewBox="0 0 ${w} ${tall + 34}" role="img" aria-label="Resampled difference of ${esc(S[state.vs])} and ${esc(S[state.base])}" font-size="12">`;
   counts.forEach((k, i) => { if (k) out += `<rect x="${(left + i * bin).toFixed(1)}" y="${(tall - k / most * (tall - 14)).toFixed(1)}" width="${(bin - 1).toFixed(1)}" height="${(k / most * (tall - 14)).toFixed(1)}" fill="${colour(state.vs)}" fill-opacity=".75"/>`; });
   out += `<line class="axis" x1="${left}" x2="${w - left}" y1="${tall}" y2="${tall}"/><line x1="${x(0)}" x2="${x(0)}" y1="6" y2="${tall + 4}" stroke="currentColor" stroke-dasharray="4 3"/>`;
@@ -156,7 +156,7 @@ function gap() {
 }
 function trend() { // systems in their order, as of a model that is trained on
   $("trendbox").hidden = S.length < 3; if (S.length < 3) return;
-  const c = state.metric, w = 600, tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
+  const c = state.metric, w = room("trend"), tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
   if (!known.length) { $("trend").textContent = ""; return; }
   const low = Math.min(...known), high = Math.max(...known), x = (s) => left + s / (S.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
   let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from run to run" font-size="12">`;
@@ -167,10 +167,12 @@ function trend() { // systems in their order, as of a model that is trained on
   out += `<path d="M${at.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][0]).toFixed(1)}`).join("L")}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-opacity=".5"/>`;
   const every = Math.ceil(S.length / 8);
   for (const s of at) { const t = s ? test(c, s - 1, s) : null; out += `<circle cx="${x(s)}" cy="${y(D.corpus[s][c][0])}" r="${t && t.s ? 6.5 : 4.5}" fill="${colour(s)}"><title>${esc(S[s])}: ${fmt(D.corpus[s][c][0], c)}${t ? `, ${sign(t.d, c)} to the one before${t.s ? ", significant" : ""}` : ""}</title></circle>`; if (s % every === 0) out += `<text class="q" x="${x(s)}" y="${tall - 16}" text-anchor="${s === 0 ? "start" : s === S.length - 1 ? "end" : "middle"}">${esc(brief(S[s], Math.max(8, Math.floor(70 / Math.min(S.length, 8)))))}</text>`; }
-  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the systems, with 95 % intervals. A large dot: significantly different from the one before.</p>`;
+  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the systems, with 95 % intervals. Large dots: significantly different from the system before.</p>`;
 }
 const points = [];
 let plotBox = null;
+// A drawing is as wide as its card, so that letters keep their size on a small screen.
+const room = (id) => Math.max(260, Math.min(600, $(id).clientWidth || 600));
 function scatter() {
   const lone = C.length < 2, box0 = $("scatter").closest(".card"); box0.hidden = lone; box0.parentElement.classList.toggle("alone", lone); if (lone) return;
   const cv = $("scatter"), wide = cv.parentElement.clientWidth, tall = Math.round(Math.min(460, Math.max(280, wide * 0.72))), dpr = window.devicePixelRatio || 1;
@@ -186,7 +188,7 @@ function scatter() {
     g.textAlign = i === 4 ? "right" : "center"; g.fillText(fmt(vx, cx), i === 4 ? box.r : px(vx), box.b + 16); g.textAlign = "right"; g.fillText(fmt(vy, cy), box.l - 6, py(vy) + 4);
   }
   g.fillStyle = ink; g.textAlign = "center"; g.font = "600 13px system-ui, sans-serif"; g.fillText(C[cx].label, (box.l + box.r) / 2, tall - 6); g.textAlign = "left"; g.fillText(C[cy].label, 4, 15);
-  if (cx !== cy) { g.font = "11.5px system-ui, sans-serif"; g.fillStyle = quiet; g.textAlign = "left"; g.fillText(`${C[cy].label} likes it, ${C[cx].label} does not`, box.l + 8, box.t + 14); g.textAlign = "right"; g.fillText(`${C[cx].label} likes it, ${C[cy].label} does not`, box.r - 8, box.b - 8); }
+  if (cx !== cy && box.r - box.l > 420) { g.font = "11.5px system-ui, sans-serif"; g.fillStyle = quiet; g.textAlign = "left"; g.fillText(`${C[cy].label} likes it, ${C[cx].label} does not`, box.l + 8, box.t + 14); g.textAlign = "right"; g.fillText(`${C[cx].label} likes it, ${C[cy].label} does not`, box.r - 8, box.b - 8); }
   const crowd = D.dots.systems;
   for (let i = 0; i < crowd.length; i++) { const vx = D.dots.values[cx][i], vy = D.dots.values[cy][i]; if (vx === null || vy === null) continue; g.fillStyle = colour(crowd[i]); g.globalAlpha = 0.18; g.fillRect(px(vx) - 1.2, py(vy) - 1.2, 2.4, 2.4); }
   points.length = 0;
@@ -198,7 +200,7 @@ function scatter() {
   }));
   g.globalAlpha = 1;
   let lx = box.r; g.textAlign = "right"; g.font = "12px system-ui, sans-serif";
-  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = brief(S[s], 16), w = g.measureText(n).width; if (lx - w < 130) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
+  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = brief(S[s], 16), w = g.measureText(n).width; if (lx - w < 50 + g.measureText(brief(C[cy].label, 14)).width) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
   cv.setAttribute("aria-label", `Scatter of ${C[cx].label} and ${C[cy].label}, ${points.length} captions of the gallery`);
 }
 function brushing() {
@@ -451,7 +453,7 @@ document.addEventListener("keydown", (e) => {
 });
 for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, (e) => { const n = e.target.closest && e.target.closest("[data-tip]"); if (n) { const r = n.getBoundingClientRect(); tip(n.dataset.tip, r.left, r.bottom - 8); } else if (kind === "pointerover" && e.target.id !== "scatter" && !e.target.dataset.region) untip(); });
 addEventListener("hashchange", () => { if (!location.hash.includes("=")) return; recall(); refresh(); opened(); });
-let resizing; addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(scatter, 120); });
+let resizing; addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { ridges(); gap(); trend(); scatter(); }, 120); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(document.documentElement.dataset.theme); scatter(); });
 function opened() { if (state.caption === null) { if ($("caption").open) $("caption").close(); return; } const i = D.items.findIndex((t) => t.id === state.caption); if (i >= 0) open(i, Math.max(0, S.indexOf(state.system)), true); else if (REMOTE) fetched("/item?id=" + encodeURIComponent(state.caption)).then((item) => open(joined(item), Math.max(0, S.indexOf(state.system)), true), (e) => say(e.message)); else say("That caption is not in this file"); }
 theme(); recall(); counted(); about(); brushing(); refresh(); opened();

@@ -1,133 +1,21 @@
-"""The data that flows through captious: frozen, columnar inside, no behaviour beyond access."""
+"""Captions with their references: columnar inside, each distinct text once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
-from html import escape
-from importlib import import_module
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from captious import columns
+from captious.types.image_evidence import Evidence, Labels
+from captious.types.metric_values import Ints
+
 T = TypeVar("T")
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-
-class Need(Enum):
-    """What a metric must be given besides the caption."""
-
-    REFERENCES = "references"
-    IMAGE_PIXELS = "image pixels"
-    IMAGE_OBJECTS = "object labels"
-    IMAGE_REGIONS = "region features"
-
-
-@dataclass(frozen=True)
-class Column:
-    """One number that a metric gives per caption and per corpus.
-
-    ``undefined`` says why a scored caption may lack just this number.
-    """
-
-    name: str
-    low: float
-    high: float
-    meaning: str
-    higher_is_better: bool = True
-    undefined: str = "undefined for this caption"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a label was seen: left, top, right, bottom in pixels; ``score`` says how sure."""
-
-    label: str
-    score: float
-    box: tuple[float, float, float, float]
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Object labels by image, one entry per object seen; an empty tuple: nothing was found.
-
-    ``places`` says where they were seen, for pictures; no score depends on it.
-    """
-
-    by_image: Mapping[str, tuple[str, ...]]
-    source: str = "given"
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
-
-
-class Regions(Protocol):
-    """Region features by image; :mod:`captious.evidence.regions` has the stores."""
-
-    @property
-    def dim(self) -> int:
-        """Length of a feature vector."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """What the features are, in one short phrase: part of a metric's signature."""
-        ...
-
-    def __contains__(self, image: object) -> bool: ...
-
-    def __getitem__(self, image: str) -> Any: ...
-
-    def only(self, images: Iterable[str]) -> Regions:
-        """Return a small store of these images, which other processes can open."""
-        ...
-
-    def identity(self, image: str) -> str:
-        """Return what the features of an image come from: another content, another identity."""
-        ...
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What is known of the images of a caption set; metrics ask it and never fetch anything.
-
-    Attributes:
-        labels: objects by image.
-        regions: region features, one store per kind of feature.
-        photographs: pictures that were handed over in memory, as encoded bytes; all others are
-            files, and the image's name is their path.
-        digests: content of the photographs that pixels were read from, by image.
-    """
-
-    labels: Labels | None = None
-    regions: tuple[Regions, ...] = ()
-    photographs: Mapping[str, bytes] = field(default_factory=dict)
-    digests: Mapping[str, str] = field(default_factory=dict)
-
-    def only(self, images: Iterable[str]) -> Evidence:
-        """Return the evidence of these images alone."""
-        names = list(dict.fromkeys(images))
-        labels = self.labels
-        if labels is not None:
-            held = {i: labels.by_image[i] for i in names if i in labels.by_image}
-            places = {i: labels.places[i] for i in names if i in labels.places}
-            labels = Labels(held, labels.source, places)
-        return Evidence(
-            labels,
-            tuple(store.only(names) for store in self.regions),
-            {i: self.photographs[i] for i in names if i in self.photographs},
-            {i: self.digests[i] for i in names if i in self.digests},
-        )
-
-    def regions_like(self, source: str) -> Regions | None:
-        """Return the store of this kind of feature; the only store answers for every kind."""
-        for store in self.regions:
-            if store.source == source:
-                return store
-        return self.regions[0] if len(self.regions) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -160,7 +48,7 @@ class TextPool:
 
     def __init__(self, strings: pa.Array | Sequence[str]) -> None:
         if not isinstance(strings, pa.Array):
-            strings = pa.array(list(strings), type=pa.large_string())
+            strings = columns.of_texts(strings)
         self._strings = strings
         self._derived: dict[WorkKey[Any], Any] = {}
 
@@ -192,7 +80,7 @@ class TextPool:
 
     def take(self, index: npt.ArrayLike) -> TextPool:
         """Return a pool of the strings at ``index``."""
-        return TextPool(self._strings.take(pa.array(np.asarray(index, dtype=np.int64))))
+        return TextPool(self._strings.take(columns.of_numbers(np.asarray(index, dtype=np.int64))))
 
     def derived(self, key: WorkKey[T], build: Callable[[], T]) -> T:
         """Return the product named by ``key``, building it on first use."""
@@ -247,8 +135,8 @@ class CaptionSet:
         flat = list(captions)
         for r in refs:
             flat.extend(r)
-        coded = pa.array(flat, type=pa.large_string()).dictionary_encode()
-        index = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        coded = columns.of_texts(flat).dictionary_encode()
+        index = columns.numbers_of(coded.indices)
         del flat
         pa.default_memory_pool().release_unused()  # else the scratch of coding stays with us
         made = cls(
@@ -264,6 +152,48 @@ class CaptionSet:
             return made
         held = zip(made.image_keys.tolist(), objects, strict=True)
         return made.with_labels({str(i): tuple(o) for i, o in held if o is not None})
+
+    @classmethod
+    def of_arrow(
+        cls,
+        captions: pa.Array | pa.ChunkedArray,
+        references: pa.ListArray | pa.ChunkedArray | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        images: Sequence[str | None] | None = None,
+        systems: Sequence[str] | None = None,
+    ) -> CaptionSet:
+        """Make a set from Arrow columns (texts, and lists of texts); no text becomes an object.
+
+        A caption that is null is an empty one.
+
+        Example:
+            >>> references = pa.array([["one dog"], ["cats", "a cat"]])
+            >>> CaptionSet.of_arrow(pa.array(["a dog", "a cat"]), references)[1].references
+            ('cats', 'a cat')
+        """
+        n = len(captions)
+        offsets = np.zeros(n + 1, np.int64)
+        texts = _one_piece(captions)
+        parts = [texts.fill_null("") if texts.null_count else texts]
+        if references is not None:
+            listed = _one_piece(references)
+            counts = listed.value_lengths()
+            counts = columns.numbers_of(counts.fill_null(0) if counts.null_count else counts)
+            np.cumsum(counts, out=offsets[1:])
+            parts.append(listed.flatten())
+        flat = pa.concat_arrays([part.cast(pa.large_string()) for part in parts])
+        coded = flat.dictionary_encode()
+        index = columns.numbers_of(coded.indices)
+        return cls(
+            pool=TextPool(coded.dictionary),
+            caption=index[:n],
+            reference=index[n:],
+            offsets=offsets,
+            ids=_objects(ids if ids is not None else [str(i) for i in range(n)]),
+            images=_objects(images if images is not None else [None] * n),
+            systems=_objects(systems if systems is not None else [""] * n),
+        )
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> CaptionSet:
@@ -412,236 +342,10 @@ class CaptionSet:
         return np.array([seen.setdefault(str(i), len(seen)) for i in self.image_keys], np.int64)
 
 
-@dataclass(frozen=True)
-class Stats:
-    """Statistics of a batch: one row per sample.
-
-    Attributes:
-        rows: float64 (n, k); a row with NaN could not be scored.
-        reasons: row number -> why it could not be scored.
-        notes: remark -> how many samples it concerns ("captions cut to 512 pieces": 3).
-    """
-
-    rows: Floats
-    reasons: dict[int, str] = field(default_factory=dict)
-    notes: dict[str, int] = field(default_factory=dict)
-
-
-# -- explanations: what a metric found, as data that others draw --------------------------------
-
-
-@dataclass(frozen=True)
-class WordMark:
-    """One word and what a metric made of it.
-
-    Attributes:
-        word: as the metric reads it.
-        state: ``confirmed`` (the references or the image have it), ``extra`` (only the caption
-            has it), ``missing`` (the caption lacks it) or ``plain`` (nothing was decided).
-        weight: how much it counts or adds, where the metric says so.
-        note: a remark for people.
-    """
-
-    word: str
-    state: str
-    weight: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class WordMarks:
-    """Words confirmed, missing and extra; ``meaning`` says what the weights are."""
-
-    title: str
-    words: tuple[WordMark, ...]
-    meaning: str = ""
-
-
-@dataclass(frozen=True)
-class Link:
-    """A stretch of the caption and the stretch of the reference it was matched with."""
-
-    caption: tuple[int, int]
-    reference: tuple[int, int]
-    kind: str
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Two sentences and the links between their words."""
-
-    title: str
-    caption: tuple[str, ...]
-    reference: tuple[str, ...]
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True)
-class MatchMatrix:
-    """Similarities of reference pieces (rows) and caption pieces (columns).
-
-    Attributes:
-        title: what is shown.
-        rows: reference pieces.
-        columns: caption pieces.
-        values: one tuple per row.
-        threshold: values not above it count as no match.
-        weights: of the rows, or empty.
-        row_stop: which rows are stop words, or empty.
-        column_stop: which columns are stop words, or empty.
-        notes: a remark per row, or empty.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
-    threshold: float | None = None
-    weights: tuple[float, ...] = ()
-    row_stop: tuple[bool, ...] = ()
-    column_stop: tuple[bool, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Flow:
-    """Which word's mass went to which word, and at what cost per unit."""
-
-    left_title: str
-    right_title: str
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    left_mass: tuple[float, ...]
-    right_mass: tuple[float, ...]
-    moved: tuple[tuple[int, int, float, float], ...]
-    """(left, right, mass, cost per unit), dearest first."""
-
-
-@dataclass(frozen=True)
-class RegionAttention:
-    """What the words of a caption look at in a photograph.
-
-    Attributes:
-        title: what is shown.
-        image: the photograph, or None.
-        size: its width and height in pixels.
-        boxes: left, top, right, bottom of every region, as shares of width and height.
-        words: of the caption.
-        shares: per word, its weight on every region.
-        whole: regions that cover the photograph and so say nothing about where.
-        caption: weight of every region for the caption as a whole, or empty.
-        references: weight of every region for the references, or empty.
-        telling: regions to point at first.
-        reference_texts: what the weights of the references stand for.
-        caption_text: the caption.
-        scores: numbers to print below, with their names.
-    """
-
-    title: str
-    image: str | None
-    size: tuple[int, int]
-    boxes: tuple[tuple[float, float, float, float], ...]
-    words: tuple[str, ...]
-    shares: tuple[tuple[float, ...], ...]
-    whole: tuple[int, ...] = ()
-    caption: tuple[float, ...] = ()
-    references: tuple[float, ...] = ()
-    telling: tuple[int, ...] = ()
-    caption_text: str = ""
-    reference_texts: tuple[str, ...] = ()
-    scores: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class Node:
-    """A word of a scene graph."""
-
-    name: str
-    matched: bool
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Objects with their attributes, and relations (source, target, word)."""
-
-    objects: tuple[Node, ...]
-    attributes: tuple[tuple[Node, ...], ...]
-    relations: tuple[tuple[int, int, Node], ...]
-
-
-@dataclass(frozen=True)
-class SceneGraphs:
-    """What the caption says and what the references say; nodes tell whether they matched."""
-
-    caption: Graph
-    references: Graph
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one input added to a score; ``mean`` is its value in the baseline."""
-
-    name: str
-    value: float
-    mean: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Contributions:
-    """Score = baseline + the sum of the shares."""
-
-    title: str
-    score: float
-    baseline: float
-    items: tuple[Contribution, ...]
-
-
-@dataclass(frozen=True)
-class LabelledPhotograph:
-    """A photograph with what was seen in it."""
-
-    title: str
-    image: str
-    places: tuple[Place, ...]
-
-
-Part = (
-    WordMarks
-    | Alignment
-    | MatchMatrix
-    | Flow
-    | RegionAttention
-    | LabelledPhotograph
-    | SceneGraphs
-    | Contributions
-)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a caption got its score: in words, as JSON-able data, as typed parts to draw.
-
-    ``captious.report.pictures.draw`` turns the parts into a picture.
-    """
-
-    text: str
-    data: dict[str, Any]
-    parts: tuple[Part, ...] = ()
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_svg_(self) -> str | None:
-        """Show the picture in a notebook.
-
-        Pictures are drawn upstairs, in report/: it is named here, and opened by notebooks only.
-        """
-        return import_module("captious.report.pictures").draw(self)
-
-    def _repr_html_(self) -> str:
-        """Show words and picture in a notebook."""
-        return f"{self._repr_svg_() or ''}<pre>{escape(self.text)}</pre>"
+def _one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _objects(values: Sequence[Any]) -> npt.NDArray[np.object_]:

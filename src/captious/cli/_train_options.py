@@ -1,0 +1,31 @@
+"""Options that trainers on captions and region features share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+BFLOAT16 = "matrix products in bfloat16: faster if the processor supports it"
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Say what is learned from, and where the model goes."""
+    parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
+                        help="region features of the train and dev photographs")  # fmt: skip
+    parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
+                        help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
+    parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
+    parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+
+
+def add_run(
+    parser: argparse.ArgumentParser, steps: int, batch: int, inner: int, validate: int
+) -> None:
+    """Say how long and how fast; the numbers are the defaults."""
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--batch", type=int, default=batch, help="photographs per batch")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
+    parser.add_argument("--inner", type=int, default=inner, help="width inside")
+    parser.add_argument("--validate", type=int, default=validate, metavar="STEPS")
+    parser.add_argument("--bfloat16", action="store_true", help=BFLOAT16)
