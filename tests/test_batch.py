@@ -125,6 +125,7 @@ def test_daft():
     check(ours.score(daft.from_arrow(TABLE), METRICS, columns=COLUMNS).to_arrow())
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray Data warns of itself
 def test_ray(tmp_path):
     ray = pytest.importorskip("ray", reason="the host ray is not installed")
     import pyarrow.parquet as pq
