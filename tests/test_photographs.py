@@ -117,7 +117,7 @@ def test_links_and_devices_of_a_tar_are_not_followed(tmp_path):
             info.type, info.linkname = kind, str(secret)
             archive.addfile(info)
     assert open_photographs(tmp_path / "p.tar").names() == []
-    with pytest.raises(InputError, match="no photographs there"):
+    with pytest.raises(InputError, match="no photographs found there"):
         extract.extract_folder(tmp_path / "p.tar", tmp_path / "r", extract.Extractor([Mean()], 1))
 
 

@@ -276,12 +276,12 @@ def _aligned(table: ScoreTable, systems: tuple[str, ...]) -> dict[str, npt.NDArr
     for system in systems[1:]:
         lacking = [i for i in first if i not in place[system]]
         extra = [i for i in place[system] if i not in first]
-        for which, ids in (("lacks", lacking), ("has besides", extra)):
+        for less, more, ids in ((system, systems[0], lacking), (systems[0], system, extra)):
             if ids:
                 shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
                 problems.append(
-                    f"systems are compared on the same samples, but {system} {which} "
-                    f"{len(ids)} of those of {systems[0]}: {shown}"
+                    f"systems are compared on the same captions' ids, but {less} lacks {len(ids)} "
+                    f"of the ids of {more}: {shown}"
                 )
     if problems:
         raise InputError(problems)

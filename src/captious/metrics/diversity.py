@@ -88,7 +88,7 @@ class Diversity(Metric):
         Column("mbleu_4", 0.0, 1.0, "BLEU-4 against the other captions of the set", False, _ALONE),
         Column("self_cider", 0.0, 1.0, "spread of CIDEr-D within the set", undefined=_ALONE),
         Column("vocabulary", 0.0, float("inf"), "different words of the system"),
-        Column("novel", 0.0, 1.0, "captions that nobody wrote before"),
+        Column("novel", 0.0, 1.0, "share of captions that are not in the list of known captions"),
     )
     empty: ClassVar[float] = float("nan")
 

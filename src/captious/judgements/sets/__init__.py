@@ -65,8 +65,8 @@ def data_root(folder: str | Path | None = None) -> Path:
     named = folder or os.environ.get("CAPTIOUS_DATA")
     if not named:
         raise UsageError(
-            "the folder of the judgement sets is not known: name it with --data FOLDER or the "
-            "environment variable CAPTIOUS_DATA; `captious data` shows what it should hold"
+            "captious does not know the folder of the judgement sets: give it with --data FOLDER "
+            "or the environment variable CAPTIOUS_DATA; `captious data` shows what it should hold"
         )
     root = Path(named)
     if not root.is_dir():
@@ -89,7 +89,7 @@ def load(name: str, root: Path) -> JudgementSet | SystemTable:
     lacking = missing(name, root)
     if lacking:
         raise InputError(
-            [f"{name}: {root / f.split('|')[0]} is not there" for f in lacking]
+            [f"{name}: {root / f.split('|')[0]} was not found" for f in lacking]
             + [f"{name}: {card(name).get}"]
         )
     with reading(f"{name} in {root}", "this collection", "copy its files again"):
