@@ -287,7 +287,7 @@ def test_verbs(tmp_path, capsys):
     place = stored("jsonl", tmp_path)
     keep = ["filter", str(place), "-o", str(tmp_path / "f.jsonl"), "--keep", "fit > 0.3"]
     assert main(keep) == 0
-    assert "fit > 0.3: 2 rows lost" in capsys.readouterr().err
+    assert "fit > 0.3: removed 2 rows" in capsys.readouterr().err
     assert main(["select", str(place), "-o", str(tmp_path / "s.jsonl"), "--top", "0.5",
                  "--by", "fit", "-q"]) == 0  # fmt: skip
     assert ids(tmp_path / "s.jsonl") == [0, 1]

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         if stages is not None:
             _options.remark(_told(kept, stages))
         for clause, rows in kept.lost.items():
-            _options.remark(f"{clause}: {rows:,} rows removed")
+            _options.remark(f"{clause}: removed {rows:,} row{'s' * (rows != 1)}")
         _options.remark(f"kept {kept.kept:,} of {kept.read:,} rows; wrote {args.output}")
     return 0
 
