@@ -228,7 +228,7 @@ def test_rerank_by_consensus_and_by_a_score():
                             metrics="rouge_l", intervals=False)  # fmt: skip
     by_rouge = rerank(samples[:3], "rouge_l", consensus=True)[0]
     assert by_rouge.score == pytest.approx(single["rouge_l"].mean(), abs=0.05)
-    with pytest.raises(UsageError, match="reads no references"):
+    with pytest.raises(UsageError, match="uses no references"):
         rerank(samples, "lm", consensus=True)
 
 

@@ -117,7 +117,7 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder or file")
+        raise InputError(f"{folder}: there is no such folder or file")
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 

@@ -179,7 +179,8 @@ class Diversity(Metric):
         values = context.values.get(key)
         told = "unknown" if values is None else f"Div-1 {values[0]:.4f}, Div-2 {values[1]:.4f}"
         return Explanation(
-            f"{len(group)} captions: {told}. Said most: {', '.join(often) or 'nothing twice'}.",
+            f"{len(group)} caption{'s' * (len(group) != 1)}: {told}. Most frequent: "
+            f"{', '.join(often) or 'no word twice'}.",
             {"captions": list(group), "words": dict(words)},
         )
 
