@@ -255,7 +255,7 @@ def test_the_page_of_an_audit(tmp_path):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     demo = Path(captious.__file__).parent / "demo"
     photos = sorted((demo / "photos").iterdir())[:3]
-    captions = ["a <script>alert(1)</script> dog", "the same words", "the same words", ""]
+    captions = ["a <script>alert(1)</script> dog", "the same caption", "the same caption", ""]
     samples = CaptionSet.build(
         captions, images=[*map(str, photos), str(tmp_path / "gone.jpg")], ids=["x", "y", "z", "w"]
     )
