@@ -60,7 +60,8 @@ def data_root(folder: str | Path | None = None) -> Path:
     """Return the folder that holds the collections: as given, else ``CAPTIOUS_DATA``.
 
     Raises:
-        UsageError: neither is there.
+        UsageError: neither is given.
+        InputError: there is no such folder.
     """
     named = folder or os.environ.get("CAPTIOUS_DATA")
     if not named:
@@ -70,7 +71,7 @@ def data_root(folder: str | Path | None = None) -> Path:
         )
     root = Path(named)
     if not root.is_dir():
-        raise UsageError(f"the data folder {root} does not exist")
+        raise InputError(f"the data folder {root} does not exist")
     return root
 
 
