@@ -433,7 +433,7 @@ def test_unmatched_ids_show_both_sides(capsys, files):
     )
     assert code == 0
     assert "1 of 2 captions are left out" in err
-    assert "1 captions" in out
+    assert "1 caption" in out
 
 
 def test_compare_prints_every_test_that_it_corrects_for(capsys, files, tmp_path):

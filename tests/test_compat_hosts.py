@@ -102,7 +102,7 @@ def test_bad_use_leaves_the_state(ours):
         with pytest.raises(ValueError, match="2 captions, but 1 lists"):
             metric.update(["a", "b"], [["a"]])
         assert float(_quiet(metric.compute)) == before
-    with pytest.raises(ValueError, match="say which metric"):
+    with pytest.raises(ValueError, match="name a metric"):
         ours.CaptionMetric()
 
 
@@ -287,7 +287,7 @@ def test_a_dataset_of_fiftyone(monkeypatch):
     assert (made.name, made.persistent) == ("captions", True)
     check_fiftyone(made, table)
     bare = captious.score(["a dog"], [["a dog"]], metrics="bleu", intervals=False)
-    with pytest.raises(InputError, match="name no photograph"):
+    with pytest.raises(InputError, match="have no photograph"):
         fiftyone.dataset(bare)
 
 

@@ -88,7 +88,7 @@ def test_bad_use_names_the_index():
         judge(None, ["a", 5, [{"role": "user", "content": "x"}]], references=REFERENCES)
     with pytest.raises(ValueError, match="3 completions, but the column 'references' has 2"):
         judge(None, TEXTS, references=REFERENCES[:2])
-    with pytest.raises(ValueError, match=r"no column holds references.*there is prompt_id"):
+    with pytest.raises(ValueError, match=r"no column holds references.*has: prompt_id"):
         judge(None, TEXTS, prompt_id=[1, 2, 3])
     with pytest.raises(ValueError, match=r"references\['1'\]\[0\] is int"):
         judge(None, TEXTS, references=[["a"], [3], ["b"]])

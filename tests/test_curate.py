@@ -228,7 +228,7 @@ def test_rerank_by_consensus_and_by_a_score():
                             metrics="rouge_l", intervals=False)  # fmt: skip
     by_rouge = rerank(samples[:3], "rouge_l", consensus=True)[0]
     assert by_rouge.score == pytest.approx(single["rouge_l"].mean(), abs=0.05)
-    with pytest.raises(UsageError, match="reads no references"):
+    with pytest.raises(UsageError, match="uses no references"):
         rerank(samples, "lm", consensus=True)
 
 
@@ -255,7 +255,7 @@ def test_the_page_of_an_audit(tmp_path):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     demo = Path(captious.__file__).parent / "demo"
     photos = sorted((demo / "photos").iterdir())[:3]
-    captions = ["a <script>alert(1)</script> dog", "the same words", "the same words", ""]
+    captions = ["a <script>alert(1)</script> dog", "the same caption", "the same caption", ""]
     samples = CaptionSet.build(
         captions, images=[*map(str, photos), str(tmp_path / "gone.jpg")], ids=["x", "y", "z", "w"]
     )
@@ -287,7 +287,7 @@ def test_verbs(tmp_path, capsys):
     place = stored("jsonl", tmp_path)
     keep = ["filter", str(place), "-o", str(tmp_path / "f.jsonl"), "--keep", "fit > 0.3"]
     assert main(keep) == 0
-    assert "fit > 0.3: 2 rows lost" in capsys.readouterr().err
+    assert "fit > 0.3: removed 2 rows" in capsys.readouterr().err
     assert main(["select", str(place), "-o", str(tmp_path / "s.jsonl"), "--top", "0.5",
                  "--by", "fit", "-q"]) == 0  # fmt: skip
     assert ids(tmp_path / "s.jsonl") == [0, 1]

@@ -179,7 +179,7 @@ def test_labels_straight_from_photographs(cat, cache):
 
 
 def test_unknown_detectors_say_what_to_do():
-    with pytest.raises(UsageError, match="80 classes"):
+    with pytest.raises(UsageError, match="80 fixed classes"):
         load_detector(labels="dog")
     pytest.importorskip("transformers")
     with pytest.raises(MissingAsset, match="--download"):
@@ -244,7 +244,7 @@ def test_transformers_detectors(kind, tmp_path):
     other = load_detector(str(tmp_path))
     assert [d.label for d in other.detect(picture, 0.9)] == ["traffic light"] * 5
     assert other.signature != detector.signature
-    with pytest.raises(UsageError, match="own classes"):
+    with pytest.raises(UsageError, match="fixed classes"):
         load_detector(str(tmp_path), labels="dog")
 
 

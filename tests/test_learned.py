@@ -99,8 +99,8 @@ def test_draw_repeats_with_its_seed():
     ("human", "machine", "refs", "how", "said"),
     [
         (HUMAN, {}, HUMAN, sampling.Draw(other=0, gamed=0), "one class only"),
-        (HUMAN, {"s": {"x": "a dog"}}, HUMAN, sampling.Draw(), "do the ids agree"),
-        (HUMAN, MACHINE, {"z": ["a", "b"]}, sampling.Draw(), "do the ids agree"),
+        (HUMAN, {"s": {"x": "a dog"}}, HUMAN, sampling.Draw(), "do the ids match"),
+        (HUMAN, MACHINE, {"z": ["a", "b"]}, sampling.Draw(), "do the ids match"),
         (
             {"0": ["a dog"]},
             MACHINE,
@@ -132,13 +132,13 @@ def test_classifier_learns_and_repeats():
 
 
 def test_untrained_epoch_cannot_win():
-    """Labels that say nothing: tau with the judgements is fine, and still no epoch may win."""
+    """Labels that say nothing: tau with the judgements is fine, yet no epoch is good enough."""
     data = toy()
     noise = np.random.default_rng(1).permutation(data.target)
     blind = composite.Data(data.values, noise, data.images)
     judged = composite.Judged(data.values, data.values[:, 0])
     options = composite.Options(hidden=(8,), epochs=8, accuracy=0.7)
-    with pytest.raises(InputError, match="no epoch may win"):
+    with pytest.raises(InputError, match="no epoch is good enough"):
         composite.fit(blind, features.parse_inputs(INPUTS), [{}, {}], options, judged)
 
 

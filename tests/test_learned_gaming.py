@@ -139,7 +139,7 @@ def test_command_line_refuses(files, cache, capsys):
     assert cli.main(["train", "composite", *base]) == 2
     assert "--human, --machine and --refs" in capsys.readouterr().err
     assert cli.main(["train", "composite", "--objective", "rank", *base]) == 2
-    assert "name --judgements" in capsys.readouterr().err
+    assert "give --judgements" in capsys.readouterr().err
     assert not (files / "m").exists()
 
 

@@ -120,7 +120,7 @@ def test_a_killed_training_goes_on(tmp_path, monkeypatch):
             trainer.train(TEXTS, TEXTS[::7], halves, recipe, lambda _: None)
     said: list[str] = []
     trainer.train(TEXTS, TEXTS[::7], halves, recipe, said.append)
-    assert said[0] == "going on after epoch 1"
+    assert said[0] == "continuing after epoch 1"
     assert json.loads((halves / "training.json").read_text())["history"][-1]["epoch"] == 2
 
 

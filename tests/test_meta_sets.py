@@ -528,7 +528,7 @@ def test_composite_finds_labels_by_number_by_file_and_of_coco_itself(tmp_path):
 
 def test_sources_of_labels_are_checked(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"elsewhere": ["dog"]}))
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(InputError, match="no such object label file"):
         labels.parse(["D500=nowhere.parquet"])
     with pytest.raises(UsageError, match="called a:"):
         labels.parse([str(tmp_path / "a.json"), f"a={tmp_path / 'a.json'}"])

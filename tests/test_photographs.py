@@ -94,7 +94,7 @@ def test_names_that_point_out_of_the_archive_are_not_read(kind, tmp_path):
     collection = open_photographs(place)
     assert collection.names() == ["a.png", "deep/b.PNG"]
     assert len(collection.problems) == 3
-    assert all("points out of the archive" in text for text in collection.problems)
+    assert all("points outside the archive" in text for text in collection.problems)
     assert [name for name, _ in collection.read([*collection.names(), "out.png"])] == [
         "a.png",
         "deep/b.PNG",
@@ -117,7 +117,7 @@ def test_links_and_devices_of_a_tar_are_not_followed(tmp_path):
             info.type, info.linkname = kind, str(secret)
             archive.addfile(info)
     assert open_photographs(tmp_path / "p.tar").names() == []
-    with pytest.raises(InputError, match="no photographs there"):
+    with pytest.raises(InputError, match="no photographs found there"):
         extract.extract_folder(tmp_path / "p.tar", tmp_path / "r", extract.Extractor([Mean()], 1))
 
 

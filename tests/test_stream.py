@@ -154,7 +154,7 @@ def test_folders_globs_and_addresses(data, whole, tmp_path):
         file.write("".join(json.dumps(r) + "\n" for r in data))
     summary = stream(ScoringJob(["memory://bucket/x.jsonl"], metrics=METRICS, resamples=0))
     assert summary.corpus["bleu_4"] == whole.corpus["bleu_4"]
-    with pytest.raises(InputError, match="holds no file"):
+    with pytest.raises(InputError, match="holds no caption files"):
         shards(tmp_path / "nothing*")
 
 

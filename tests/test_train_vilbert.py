@@ -481,7 +481,7 @@ def test_sets_of_regions_are_mixed_and_the_teacher_is_asked_about_them():
     mean = batch["features"][:, 1:].mean(1)
     assert torch.allclose(batch["features"][:, 0], mean, atol=1e-6)
     data.looking.regions = [one[:, :2] for one in data.looking.regions]
-    with pytest.raises(InputError, match="2 regions of a photograph, the others are 3"):
+    with pytest.raises(InputError, match="2 regions per photograph, the region features have 3"):
         LookingBatches(data, PIECES, options, 4)()
 
 
@@ -509,7 +509,7 @@ def test_a_run_begins_with_the_average_of_a_file(tmp_path):
     then.start_from(tmp_path / "first/checkpoint.pt")
     for name, value in first.averaged().items():
         assert torch.equal(value, then.model.state_dict()[name]), name
-    with pytest.raises(UsageError, match="--start"):
+    with pytest.raises(InputError, match="--start"):
         then.start_from(tmp_path / "nothing")
 
 

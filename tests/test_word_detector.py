@@ -100,7 +100,7 @@ def test_features_of_another_kind_are_refused(made):
 def test_a_folder_is_a_detector_by_its_name(made):
     folder, _, _ = made
     assert load_detector(str(folder / "model")).name == "model"
-    with pytest.raises(UsageError, match="its own words"):
+    with pytest.raises(UsageError, match="fixed words"):
         load_detector(str(folder / "model"), "dog,cat")
 
 

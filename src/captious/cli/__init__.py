@@ -78,8 +78,21 @@ def parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
     return top
 
 
+class _Help(argparse.HelpFormatter):
+    """Names the argument of an option once, not after each of its spellings."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        default = self._get_default_metavar_for_optional(action)
+        return f"{', '.join(action.option_strings)} {self._format_args(action, default)}"
+
+
 class _Parser(argparse.ArgumentParser):
     """Complains in two lines, and suggests the option that was probably meant."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Help} | options)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the options are listed."""
@@ -136,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     except MemoryError:
-        print("captious: not enough memory; give fewer captions at once", file=sys.stderr)
+        print("captious: not enough memory; score fewer captions at a time", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ncaptious: interrupted; finished parts are kept", file=sys.stderr)

@@ -52,7 +52,7 @@ def metrics(parser: argparse.ArgumentParser, default: str = COCO, help: str = ""
     parser.add_argument(
         "--metrics", "-m", "--metric", nargs="+", action=_Metrics, metavar="METRIC",
         default=[default],
-        help=help or "metrics or groups, with commas or spaces between, e.g. METEOR CIDEr-D "
+        help=help or "metrics or groups, separated by commas or spaces, e.g. METEOR CIDEr-D "
         "\"cider_d(df='coco-val')\"; groups: " + ", ".join(MEANING) + "; `captious metrics` lists "
         f"them (default: {default})",
     )  # fmt: skip
@@ -95,7 +95,7 @@ def data(parser: argparse.ArgumentParser) -> None:
         action=_Captions,
         metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
-        "several files are several systems; `score` also takes folders, globs, tars and addresses",
+        "several files are several systems; `score` also takes folders, globs, tar files and URLs",
     )
     parser.add_argument(
         "--res", "--captions", "--candidates", "--predictions", "--results", dest="captions",
@@ -151,7 +151,7 @@ def running(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cache", type=Path, help="folder for converted tables and embeddings")
     group.add_argument("--seed", type=int, help="random seed (default: 12345)")
     group.add_argument(
-        "--download", action="store_true", help="allow fetching missing weights and tables"
+        "--download", action="store_true", help="download missing weights and tables"
     )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress bars, no notes")
 
@@ -175,9 +175,11 @@ def columns(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="WHAT=NAME",
-        help="which column holds the caption, the references, the image: caption=text image=path",
+        help="which column holds the caption, references or image, e.g. caption=text image=path",
     )
-    parser.add_argument("--df", default="coco-val", help="document frequencies (default: coco-val)")
+    parser.add_argument(
+        "--df", default="coco-val", help="document frequencies for CIDEr (default: coco-val)"
+    )
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, str]:
@@ -215,7 +217,7 @@ def job(args: argparse.Namespace, metrics: Any = None, **changes: Any) -> Scorin
     if not args.captions and "captions" not in changes:
         swallowed = f" {args.refs[-1]} was taken as a reference file." if args.refs else ""
         raise UsageError(
-            f"no caption file is named.{swallowed} Write the captions first: "
+            f"no caption file was given.{swallowed} Put the captions first: "
             "captious score CAPTIONS --refs REFERENCES"
         )
     fields: dict[str, Any] = {

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", default=_PAPER, metavar="COLUMNS",
                         help=f"score columns to learn from (default: {_PAPER})")  # fmt: skip
     parser.add_argument("--objective", choices=("classify", "rate", "rank"), default="classify",
-                        help="human or machine; the rating; which is better")  # fmt: skip
+                        help="learn to tell people from machines, to rate, or to rank")  # fmt: skip
     parser.epilog = (
         "The setting of Sharif et al. 2018: --others 0 --gamed 0 --stop-on all --accuracy 0.5 "
         "--judgements flickr8k-expert --exclude flickr8k-expert composite. The shipped eval_* were "
@@ -49,16 +49,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the judgement sets")
     parser.add_argument("--regions", type=Path, metavar="STORE",
                         help="region features, for inputs that look at the image")  # fmt: skip
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER",
+                        help="folder for the model")  # fmt: skip
     parser.add_argument("--hidden", type=int, nargs="*", default=[72, 72], metavar="UNITS",
                         help="hidden layers (default: 72 72; none for a weighted sum)")  # fmt: skip
     parser.add_argument("--scale", choices=("raw", "z", "ranks"), default="raw",
                         help="how features are scaled first (default: raw)")  # fmt: skip
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
-    parser.add_argument("--epochs", type=int, default=700)
-    parser.add_argument("--patience", type=int, default=60, help="epochs without a better tau")
-    parser.add_argument("--batch", type=int, default=6650)
-    parser.add_argument("--l2", type=float, default=1e-4)
+    parser.add_argument("--epochs", type=int, default=700, help="at most this many epochs")
+    parser.add_argument(
+        "--patience", type=int, default=60, help="stop after this many epochs without a better tau"
+    )
+    parser.add_argument("--batch", type=int, default=6650, help="examples per batch")
+    parser.add_argument("--l2", type=float, default=1e-4, help="weight of the L2 penalty")
     parser.add_argument("--accuracy", type=float, default=0.6,
                         help="accuracy on unseen images that an epoch must reach")  # fmt: skip
     draw = parser.add_argument_group("examples of the classifier, per image")
@@ -104,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.objective == "classify":
         data, identities, said = _examples(args, inputs)
     elif learned is None:
-        raise UsageError(f"--objective {args.objective} learns from ratings: name --judgements")
+        raise UsageError(f"--objective {args.objective} learns from ratings: give --judgements SET")
     else:
         data, identities, said = learned
 
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(json.dumps(done.history, indent=1) + "\n")
     draw_curve(done.history, args.output / "curve.png", ("loss",), ("tau", "accuracy"))
     _options.remark(
-        f"epoch {done.best['epoch']:.0f} won; wrote {args.output}; "
+        f"epoch {done.best['epoch']:.0f} was best; wrote {args.output}; "
         f"use it as composite(model='{args.output}')"
     )
     return 0
@@ -229,7 +232,9 @@ def _judgements(
     if not known.any():
         table.require(inputs, args.judgements)
     if not known.all():
-        _options.remark(f"{int((~known).sum()):,} judged captions lack an input and are left out")
+        _options.remark(
+            f"{int((~known).sum()):,} judged captions lack an input score and are left out"
+        )
     rows, ratings = rows[known], ratings[known]
     images = np.unique(collection.units.astype(str))
     order = np.random.default_rng(options.seed).permutation(len(images))

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _train_options.add_data(parser)
     _train_options.add_run(parser, steps=1500, batch=512, inner=512, validate=250)
     parser.add_argument("--encoder", default="minilm",
-                        help="frozen text encoder, read by the text side and grading pairs"
+                        help="frozen text encoder, which also grades the pairs"
                         )  # fmt: skip
     parser.add_argument("--graded", type=float, default=1.0, help="weight of the graded loss")
     parser.add_argument("--group", type=int, default=4,

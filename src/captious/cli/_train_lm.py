@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="caption or reference files; the COCO training captions of the "
-        "pycocoevalcap wheel if none is named",
+        "pycocoevalcap wheel if none is given",
     )
     parser.add_argument(
         "--broad",
@@ -32,11 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text to validate on (default: 5,000 COCO validation captions, or "
         "every 50th caption of --captions)",
     )
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER",
+                        help="folder for the model")  # fmt: skip
+    parser.add_argument("--epochs", type=int, default=3, help="passes over the captions")
     parser.add_argument("--rate", type=float, default=4e-3, help="learning rate")
-    parser.add_argument("--hidden", type=int, default=320)
-    parser.add_argument("--embedding", type=int, default=256)
+    parser.add_argument("--hidden", type=int, default=320, help="size of the hidden layer")
+    parser.add_argument("--embedding", type=int, default=256, help="size of the word embeddings")
 
 
 def run(args: argparse.Namespace) -> int:

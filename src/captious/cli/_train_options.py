@@ -16,16 +16,18 @@ def add_data(parser: argparse.ArgumentParser) -> None:
                         help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
     parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
     parser.add_argument("--dev", type=Path, metavar="LIST", help="names of the dev images")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FOLDER",
+                        help="folder for the model")  # fmt: skip
 
 
 def add_run(
     parser: argparse.ArgumentParser, steps: int, batch: int, inner: int, validate: int
 ) -> None:
     """Say how long and how fast; the numbers are the defaults."""
-    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--steps", type=int, default=steps, help="training steps")
     parser.add_argument("--batch", type=int, default=batch, help="photographs per batch")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
-    parser.add_argument("--inner", type=int, default=inner, help="width inside")
-    parser.add_argument("--validate", type=int, default=validate, metavar="STEPS")
+    parser.add_argument("--inner", type=int, default=inner, help="width of the hidden layer")
+    parser.add_argument("--validate", type=int, default=validate, metavar="STEPS",
+                        help="steps between validations")  # fmt: skip
     parser.add_argument("--bfloat16", action="store_true", help=BFLOAT16)

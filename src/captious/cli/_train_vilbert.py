@@ -30,11 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="configuration of the network (default: a compact one)")  # fmt: skip
     parser.add_argument("--frozen-layers", type=int, metavar="N",
                         default=4, help="first text layers to keep frozen")  # fmt: skip
-    parser.add_argument("--steps", type=int, help="default: 1600; with --look 1000")
+    parser.add_argument(
+        "--steps", type=int, help="training steps (default: 1600; with --look 1000)"
+    )
     parser.add_argument("--batch", type=int, default=32, help="photographs per batch")
     parser.add_argument("--bfloat16", action="store_true", help=_train_options.BFLOAT16)
-    parser.add_argument("--rate", type=float, help="learning rate (0.0005)")
-    parser.add_argument("--validate", type=int, metavar="STEPS", help="default: 200 or 100")
+    parser.add_argument("--rate", type=float, help="learning rate (default: 0.0005)")
+    parser.add_argument(
+        "--validate",
+        type=int,
+        metavar="STEPS",
+        help="steps between validations (default: 200; with --look 100)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from captious.training.vilbert_run import train
 
     if args.look and args.start is None:
-        raise UsageError("--look goes on from another run: name its folder with --start")
+        raise UsageError("--look continues another run: give its folder with --start")
     config = read_config(args.config) if args.config is not None else COMPACT
     recipe = LOOK if args.look else VilbertOptions()
     asked = {

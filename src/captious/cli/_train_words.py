@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _train_options.add_data(parser)
     _train_options.add_run(parser, steps=2000, batch=128, inner=768, validate=500)
     parser.add_argument("--words", type=int, default=1000, metavar="N",
-                        help="how many nouns, the most frequent ones")  # fmt: skip
+                        help="number of nouns to detect, the most frequent first")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

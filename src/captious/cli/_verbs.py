@@ -41,7 +41,7 @@ VERBS: dict[str, dict[str, str]] = {
         "serve": "answer requests over HTTP",
     },
     "Train": {
-        "train": "train a model: fit, scan, vilbert, composite, lm",
+        "train": "train a model: fit, scan, words, vilbert, composite or lm",
     },
 }
 """Heading -> verb -> what it does. A verb without a module is not shown."""

@@ -22,8 +22,9 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "audit",
         help="captions that probably do not fit their photograph",
-        description="List the captions of a collection, the most doubtful first, with copies and "
-        "captions that fit any photograph. Example: captious audit photos/ captions.csv -o all.csv",
+        description="List the captions of a collection, the most doubtful first, and mark copies "
+        "and captions that fit any photograph. Example: "
+        "captious audit photos/ captions.csv -o all.csv",
     )
     parser.add_argument("images", type=Path, help="folder of the photographs")
     parser.add_argument("captions", type=Path, help="captions: CSV, JSON, JSONL, parquet")
@@ -66,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(grids.grid(cells, "text") + "\n")
     generic, copies = int((found.nearer >= 0.5).sum()), int((found.copies > 0).sum())
     sys.stdout.write(
-        f"\n{len(samples):,} captions; {generic:,} as near to half of the other photographs as to "
-        f"their own; {copies:,} whose words stand under another photograph, too\n"
+        f"\n{len(samples):,} captions; {generic:,} fit half of the other photographs as well as "
+        f"their own; {copies:,} are also under another photograph\n"
     )
     if args.output is not None:
         out = io.StringIO()

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         _options.remark(f"bertscore(model='{args.model}', baseline='{args.output}')")
     if args.idf is not None:
-        _options.remark(f"bert_tbr(idf='{args.idf}') uses the frozen weights")
+        _options.remark(f"bert_tbr(idf='{args.idf}') uses these weights")
     return 0
 
 

@@ -28,7 +28,9 @@ def add_parser(subs: Any) -> None:
         help="folder of the judgement sets (default: $CAPTIOUS_DATA)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="read what is here and check that it fits together"
+        "--check",
+        action="store_true",
+        help="read the files and check that they fit together",
     )
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     _options.output(parser)
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-_NO_FOLDER = "no data folder is named (--data FOLDER or CAPTIOUS_DATA)"
+_NO_FOLDER = "no data folder was given (--data FOLDER or CAPTIOUS_DATA)"
 
 
 def _table(listed: list[dict[str, Any]], root: Path | None) -> list[Part]:

@@ -153,7 +153,10 @@ def _corpus(table: ScoreTable, shown: set[str]) -> list[grids.Part]:
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"
     unscored = Counter((u.column, u.reason) for u in table.unscored if u.column in shown)
-    said = [f"{column}: {n} captions not scored: {why}" for (column, why), n in unscored.items()]
+    said = [
+        f"{column}: {grids.many(n, 'caption')} not scored: {why}"
+        for (column, why), n in unscored.items()
+    ]
     return [cells, "\n".join([head, *said])]
 
 

@@ -16,7 +16,7 @@ def add_parser(subs: Any) -> None:
     parser = subs.add_parser(
         "detect",
         description="Find objects in photographs and write them to a parquet file that "
-        "`captious score --objects FILE` reads. Run it again to go on where it stopped.",
+        "`captious score --objects FILE` reads. Run it again to continue where it stopped.",
     )
     parser.add_argument(
         "photos", nargs="+", type=Path, metavar="PHOTOS", help="folders of photographs, or files"
@@ -29,7 +29,7 @@ def add_parser(subs: Any) -> None:
         "transformers detector: DETR, RT-DETR, YOLOS, OWL-ViT, OWLv2",
     )  # fmt: skip
     parser.add_argument(
-        "--labels", metavar="FILE", help="what OWL-ViT or OWLv2 look for: one label per line"
+        "--labels", metavar="FILE", help="what OWL-ViT or OWLv2 should look for, one label per line"
     )
     parser.add_argument(
         "--threshold",

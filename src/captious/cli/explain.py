@@ -39,7 +39,7 @@ def add_parser(subs: Any) -> None:
         "captious explain -c 'a dog runs' -R 'a dog is running' -m meteor,bleu -o why.html",
     )
     parser.add_argument("captions", nargs="*", type=Path, metavar="CAPTIONS", help="caption file")
-    parser.add_argument("--id", help="the caption of the file to explain")
+    parser.add_argument("--id", help="id of the caption to explain")
     parser.add_argument("--system", help="its system, if the file holds several")
     parser.add_argument(
         "--caption",
@@ -56,13 +56,15 @@ def add_parser(subs: Any) -> None:
         metavar="TEXT",
         help="a reference of --caption; may be repeated",
     )
-    parser.add_argument("--image", metavar="FILE", help="the picture of --caption")
+    parser.add_argument("--image", metavar="FILE", help="the image of --caption")
     _options.references(parser)
-    parser.add_argument("--images", type=Path, metavar="FOLDER")
-    parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--regions", type=Path, metavar="STORE")
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the photographs")
+    parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE",
+                        help="object labels of the images")  # fmt: skip
+    parser.add_argument("--regions", type=Path, metavar="STORE",
+                        help="region features of the images")  # fmt: skip
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
-    _options.metrics(parser, "bleu", "which metrics, with commas or spaces between (default: bleu)")
+    _options.metrics(parser, "bleu", "metrics, separated by commas or spaces (default: bleu)")
     parser.add_argument("--format", "-f", choices=["text", "json"], default="text")
     parser.add_argument(
         "--output", "-o", "--svg", dest="output", type=Path, metavar="FILE",
@@ -154,7 +156,7 @@ def _job(args: argparse.Namespace, metrics: list[Metric]) -> ScoringJob:
     """Return the job that holds the captions to explain."""
     if args.caption is None:
         if not args.captions or args.id is None:
-            raise UsageError("name a caption file and --id, or give --caption TEXT")
+            raise UsageError("give a caption file and --id, or --caption TEXT")
         return _options.job(args, tuple(metrics))
     if args.captions:
         raise UsageError("give a caption file with --id, or --caption TEXT, not both")

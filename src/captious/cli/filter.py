@@ -1,4 +1,4 @@
-"""``captious filter``: keep the rows that fulfil a condition on scores."""
+"""``captious filter``: keep the rows that meet a condition on scores."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def add_parser(subs: Any) -> None:
     """Register the verb."""
     parser = subs.add_parser(
         "filter",
-        help="keep the rows that fulfil a condition on scores",
+        help="keep the rows that meet a condition on scores",
         description="Keep rows of parquet, JSONL, CSV or TSV files. Example: "
-        'captious filter in/ -o out/ --keep "fit > 0.3 and lm > 0.01". Scores that are no column '
-        "of the file are computed, and only for rows that the clauses before have left.",
+        'captious filter in/ -o out/ --keep "fit > 0.3 and lm > 0.01". Scores that are not columns '
+        "of the file are computed, and only for the rows that passed the earlier clauses.",
     )
     parser.add_argument("input", type=_options.place, help="file, folder or glob")
     parser.add_argument("--output", "-o", type=Path, required=True, help="file, or folder")
@@ -27,21 +27,21 @@ def add_parser(subs: Any) -> None:
         required=True,
         metavar="CONDITION",
         help="names of columns or scores, numbers, < <= > >= == !=, + - * /, and, or, not, "
-        "'is missing'; names that are no plain words stand in `back quotes`",
+        "'is missing'; write names that are not plain words in `backquotes`",
     )
     stages = parser.add_argument_group(
         "two stages",
-        "A cheap score decides the rows where it is sure, the condition the band between. The band "
-        "is chosen on the first rows: shuffle a file that is sorted.",
+        "A cheap score decides the clear cases, the condition decides the band in between. The "
+        "band is chosen on the first rows, so shuffle a sorted file first.",
     )
     stages.add_argument("--first", metavar="SCORE", help="the cheap score: a column or a score")
     stages.add_argument(
         "--agree", type=float, default=0.99, metavar="SHARE",
-        help="share of rows that come out as the condition alone would decide (default: 0.99)",
+        help="share of rows to decide as the condition alone would (default: 0.99)",
     )  # fmt: skip
     stages.add_argument(
         "--trial", type=int, default=2_000, metavar="ROWS",
-        help="rows at the beginning that choose the band (default: 2,000)",
+        help="choose the band on this many first rows (default: 2,000)",
     )  # fmt: skip
     _options.columns(parser)
     _options.running(parser)
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         if stages is not None:
             _options.remark(_told(kept, stages))
         for clause, rows in kept.lost.items():
-            _options.remark(f"{clause}: {rows:,} rows lost")
+            _options.remark(f"{clause}: removed {rows:,} row{'s' * (rows != 1)}")
         _options.remark(f"kept {kept.kept:,} of {kept.read:,} rows; wrote {args.output}")
     return 0
 

@@ -48,14 +48,14 @@ def add_parser(subs: Any) -> None:
         metavar="NAME",
         help="e.g. flickr8k-expert/tau-b-mean; --list shows them",
     )
-    group = parser.add_argument_group("changes to the protocol (its name will say so)")
+    group = parser.add_argument_group("changes to the protocol (they become part of its name)")
     group.add_argument("--references", type=int, metavar="K", help="draw K references per image")
-    group.add_argument("--draws", type=int, metavar="N", help="draw references N times, average")
+    group.add_argument("--draws", type=int, metavar="N", help="draw references N times and average")
     group.add_argument("--draw-seed", type=int, metavar="S", help="seed of these draws")
     group.add_argument(
         "--drop-equal",
         choices=["no", "row", "image"],
-        help="take references that equal the caption out of its references, or out of those of "
+        help="remove references that equal the caption: from its own (row), or from those of "
         "all captions of the image",
     )
     group.add_argument(
@@ -65,7 +65,9 @@ def add_parser(subs: Any) -> None:
         "--part", metavar="NAME", help="one part of the set only, e.g. coco of composite"
     )
     group.add_argument(
-        "--systems", choices=["human", "machine"], help="captions of people or captioners only"
+        "--systems",
+        choices=["human", "machine"],
+        help="only captions by people, or by captioners",
     )
     group.add_argument(
         "--joined",
@@ -87,7 +89,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--tests",
         action="store_true",
-        help="test every pair of metrics (permutation on both, Holm)",
+        help="test every pair of metrics (PERM-BOTH, Holm)",
     )
     parser.add_argument(
         "--trials",
@@ -99,7 +101,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--diagnose",
         action="store_true",
-        help="agreement by caption length and by how far judges agree; "
+        help="agreement by caption length and by how well the judges agree; "
         "correlation between the metrics",
     )
     parser.add_argument(

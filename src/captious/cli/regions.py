@@ -20,7 +20,7 @@ def add_parser(subs: Any) -> None:
         description="Extract region features of all photographs of a folder, a tar or a zip "
         "(read in place), or convert region features of another kind (*_ims.npy, .tsv, .h5, LMDB, "
         "folders of npz, imgs_rcnn pickles), into a folder that `--regions` reads. "
-        "Run it again to go on where it stopped.",
+        "Run it again to continue where it stopped.",
     )
     parser.add_argument(
         "source",

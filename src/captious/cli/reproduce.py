@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         root = sets.data_root(args.data) if known else None
         sys.stdout.write(catalogue.listing(papers, root))
         if root is None:
-            _options.remark("no data folder is named (--data FOLDER): all files count as missing")
+            _options.remark("no data folder was given (--data FOLDER): all files count as missing")
         return 0
     format = args.format or ("markdown" if args.output else "text")
     if args.paper != "all":

@@ -34,7 +34,7 @@ def add_parser(subs: Any) -> None:
         type=Path,
         metavar="FILE",
         help="also write the scores here: .parquet, .json, .jsonl (all of these can be read back), "
-        ".csv, .md, .tex or .txt; a run that was killed goes on where it stopped; a folder gets "
+        ".csv, .md, .tex or .txt; an interrupted run continues where it stopped; a folder gets "
         "one file per input file",
     )
     parser.add_argument(
@@ -59,7 +59,7 @@ def add_parser(subs: Any) -> None:
         "--stream",
         action="store_true",
         help="read, score and write batch by batch, whatever the size; this is the default for "
-        f"folders, globs, tars, addresses and files of more than {_LARGE >> 20} MB together",
+        f"folders, globs, tar files, URLs and files of more than {_LARGE >> 20} MB together",
     )
     _options.workers(parser)
     _options.running(parser)

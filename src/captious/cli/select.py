@@ -20,10 +20,16 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument("input", type=_options.place, help="file, folder or glob")
     parser.add_argument("--output", "-o", type=Path, help="file, or folder")
-    parser.add_argument("--top", type=float, required=True, metavar="SHARE", help="0 to 1")
-    parser.add_argument("--by", required=True, metavar="SCORE", help="column or score")
     parser.add_argument(
-        "--uids", type=Path, metavar="FILE", help="also write DataComp's file of uids (.npy)"
+        "--top",
+        type=float,
+        required=True,
+        metavar="SHARE",
+        help="share of the rows to keep, 0 to 1",
+    )
+    parser.add_argument("--by", required=True, metavar="SCORE", help="column or score to sort by")
+    parser.add_argument(
+        "--uids", type=Path, metavar="FILE", help="also write the uids in DataComp's format (.npy)"
     )
     parser.add_argument("--uid-column", default="uid", help="column of the uids (default: uid)")
     _options.columns(parser)

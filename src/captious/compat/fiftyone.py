@@ -38,7 +38,7 @@ def dataset(table: ScoreTable, name: str | None = None, **options: Any) -> Any:
     lacking = [str(i) for i, image in zip(samples.ids, samples.images, strict=True) if not image]
     if lacking:
         raise InputError(
-            f"{len(lacking)} captions name no photograph, which FiftyOne shows (the first: "
+            f"{len(lacking)} captions have no photograph for FiftyOne to show (the first: "
             f"{lacking[0]!r}); score with images=..."
         )
     columns = {re.sub(r"\W", "_", n): values.tolist() for n, values in table.values.items()}

@@ -57,7 +57,7 @@ def coco_aggregation_result(
         TypeError: a caption or reference that is no text, with its index.
     """
     if metric not in _SCORERS:
-        raise KeyError(f"{metric!r}: the metrics are {', '.join(_SCORERS)}")
+        raise KeyError(f"{metric!r} is not offered here; the metrics are {', '.join(_SCORERS)}")
     gts: dict[Any, list[dict[str, str]]] = {}
     res: dict[Any, list[dict[str, str]]] = {}
     for i, result in enumerate(results):

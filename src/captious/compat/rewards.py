@@ -101,9 +101,10 @@ class Reward:
         references = self._column(columns, self._references, REFERENCE_COLUMNS, len(texts))
         if references is None and Need.REFERENCES in self._needs:
             raise ValueError(
-                f"no column holds references: {self._references or ', '.join(REFERENCE_COLUMNS)} "
-                f"{'is' if self._references else 'are'} looked for, there is "
-                f"{', '.join(columns) or 'none'}; name it with captious.reward(references=...)"
+                f"no column holds references. Looked for: "
+                f"{self._references or ', '.join(REFERENCE_COLUMNS)}; the data set has: "
+                f"{', '.join(columns) or 'none'}. Name the column with "
+                "captious.reward(references=...)"
             )
         looking = any(need is not Need.REFERENCES for need in self._needs)
         images = self._column(columns, self._images, IMAGE_COLUMNS, len(texts)) if looking else None

@@ -49,7 +49,7 @@ class CaptionMetric(_Base):  # type: ignore[misc]
     def __init__(self, metric: str | Metric | None = None, **parameters: Any) -> None:
         name = metric if metric is not None else self.captious_name
         if name is None:
-            raise ValueError("CaptionMetric('cider_d'): say which metric")
+            raise ValueError("name a metric, e.g. CaptionMetric('cider_d')")
         made = registry.create(name) if isinstance(name, str) else name
         mine = {k: v for k, v in parameters.items() if k in made.parameters()}
         super().__init__(**{k: v for k, v in parameters.items() if k not in mine})

@@ -44,9 +44,9 @@ class Audited:
         said = []
         if self.nearer[row] >= 0.5:
             share = round(100 * self.nearer[row])
-            said.append(f"as near to {share} % of other photographs as to its own")
+            said.append(f"fits {share} % of other photographs as well as its own")
         if self.copies[row]:
-            said.append(f"the same words under {self.copies[row]} other photographs")
+            said.append(f"the same caption is under {self.copies[row]} other photographs")
         if np.isnan(self.fit[row]):
             said.append("could not be scored")
         return said

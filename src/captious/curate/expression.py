@@ -72,7 +72,7 @@ class Condition:
         except KeyError as err:
             raise UsageError(f"{self.text}: there is no column {err}") from None
         except TypeError as err:
-            raise UsageError(f"{self.text}: texts and numbers do not mix ({err})") from None
+            raise UsageError(f"{self.text}: text and numbers cannot be compared ({err})") from None
         if value.dtype != bool:
             raise UsageError(f"{self.text}: this is a number, not a condition; compare it: > 0.3")
         return np.broadcast_to(value, (size,)).copy()
@@ -104,7 +104,7 @@ class _Parser:
         while text[at:].strip():
             match = _TOKEN.match(text, at)
             if match is None:
-                raise UsageError(f"{text}: {text[at:].strip()[:12]!r} is not understood here")
+                raise UsageError(f"{text}: {text[at:].strip()[:12]!r} cannot be read here")
             kind = str(match.lastgroup)
             yield kind, match.group(kind), match.start(kind)
             at = match.end()

@@ -125,7 +125,7 @@ class _Judge:
     def _cheap(self, table: pa.Table, name: str, path: str) -> Floats:
         cheap = self._scores.columns(table, [name], path)[name]
         if cheap.dtype == object:
-            raise InputError(f"{path}: the column {name!r} holds texts, so it is no score")
+            raise InputError(f"{path}: the column {name!r} holds text, not numbers")
         return cheap
 
     def _fulfilled(self, whole: pa.Table, left: npt.NDArray[np.int64], path: str) -> Mask:

@@ -54,9 +54,11 @@ def rerank(
     step = with_frequencies(steps_for(by)[0], df)
     needs_references = Need.REFERENCES in step.metric.needs
     if consensus and not needs_references:
-        raise UsageError(f"{by} reads no references, so it ranks captions without --consensus")
+        raise UsageError(f"{by} uses no references: leave out --consensus")
     if needs_references and not consensus and not samples.reference_counts.any():
-        raise UsageError(f"{by} needs references; with --consensus the candidates are each other's")
+        raise UsageError(
+            f"{by} needs references: give --refs, or --consensus to compare the candidates"
+        )
     if consensus:
         values = _agreement(samples, step.metric, executor)
     else:

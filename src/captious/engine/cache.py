@@ -103,7 +103,7 @@ class StatisticsCache:
             with files.replacing(self._path(self.folder, key), "wb") as file:
                 np.savez(file, rows=stats.rows, said=np.frombuffer(said, np.uint8))
         except OSError as err:
-            log.warning("statistics are not kept in %s: %s", self.folder, err)
+            log.warning("cannot keep statistics in %s: %s", self.folder, err)
 
     def prune(self, most: int = _KEPT_BYTES) -> None:
         """Drop the entries that were not used for longest, once there are too many."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from captious.engine.plan import Step
 from captious.engine.table import ScoreTable
 from captious.errors import InputError, UsageError
-from captious.io.grids import Part, blocks, grid, joined
+from captious.io.grids import Part, blocks, grid, joined, many
 from captious.io.pages import WIDE, paper_table
 from captious.statistics import bootstrap, corrections
 from captious.types import Floats
@@ -146,8 +146,8 @@ class Comparison:
         pairs = len(self.systems) * (len(self.systems) - 1) // 2
         how = _CORRECTIONS[self.correction]
         return [
-            f"{_many(count, 'test')}: {_many(columns, 'column')} x "
-            f"{_many(pairs, 'pair')} of systems; p corr. = p swap, {how}",
+            f"{many(count, 'test')}: {many(columns, 'column')} x "
+            f"{many(pairs, 'pair')} of systems; p corr. = p swap, {how}",
             f"baseline: {self.systems[0]}; a raised letter (^a) = significantly better than that "
             f"system (p corr. < {self.level:g})",
             f"p swap: paired approximate randomisation; p boot: paired bootstrap; {self.trials:,} "
@@ -189,10 +189,6 @@ _CORRECTIONS = {
     "bh": "corrected for the number of tests (Benjamini-Hochberg)",
     "none": "not corrected for the number of tests",
 }
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _letters(systems: tuple[str, ...]) -> dict[str, str]:
@@ -276,12 +272,12 @@ def _aligned(table: ScoreTable, systems: tuple[str, ...]) -> dict[str, npt.NDArr
     for system in systems[1:]:
         lacking = [i for i in first if i not in place[system]]
         extra = [i for i in place[system] if i not in first]
-        for which, ids in (("lacks", lacking), ("has besides", extra)):
+        for less, more, ids in ((system, systems[0], lacking), (systems[0], system, extra)):
             if ids:
                 shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
                 problems.append(
-                    f"systems are compared on the same samples, but {system} {which} "
-                    f"{len(ids)} of those of {systems[0]}: {shown}"
+                    f"systems are compared on the same captions' ids, but {less} lacks {len(ids)} "
+                    f"of the ids of {more}: {shown}"
                 )
     if problems:
         raise InputError(problems)

@@ -28,6 +28,7 @@ from captious.engine.run import PrepareChunk, ScoreChunk, combined, leaves, merg
 from captious.engine.table import CorpusValue
 from captious.errors import CaptiousError, InputError
 from captious.io.batches import ROWS, Batch, Reader, shards
+from captious.io.grids import many
 from captious.io.references import References
 from captious.io.sinks import Sink
 from captious.metrics.base import Metric
@@ -273,7 +274,7 @@ def stream(
         raise
     if say is not None:
         for (column, why), count in summary.counted.items():
-            say(f"{column}: {count:,} captions not scored: {why}")
+            say(f"{column}: {many(count, 'caption')} not scored: {why}")
     return summary
 
 

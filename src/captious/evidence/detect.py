@@ -86,20 +86,20 @@ def load_detector(name: str = DEFAULT, labels: str | None = None) -> Detector:
     """
     if name == DEFAULT:
         if labels:
-            raise UsageError(f"{name} knows its own 80 classes; labels are for OWL-ViT and OWLv2")
+            raise UsageError(f"{name} has 80 fixed classes; labels are for OWL-ViT and OWLv2")
         return SsdDetector(assets.resolve(DEFAULT, wanted_by="captious detect"))
     if name == IMAGENET:
         from captious.evidence import imagenet_detector
 
         if labels:
-            raise UsageError(f"{name} knows its own classes; labels are for OWL-ViT and OWLv2")
+            raise UsageError(f"{name} has fixed classes; labels are for OWL-ViT and OWLv2")
         return imagenet_detector.load()
     if name == WORDS or (Path(name) / "config.json").is_file():
         from captious.evidence import word_detector
 
         if name == WORDS or word_detector.is_folder(Path(name)):
             if labels:
-                raise UsageError(f"{name} knows its own words; labels are for OWL-ViT and OWLv2")
+                raise UsageError(f"{name} has fixed words; labels are for OWL-ViT and OWLv2")
             return word_detector.load(name)
     return _transformers_detector(name, labels)
 
@@ -236,7 +236,7 @@ def read_labels(text: str) -> tuple[str, ...]:
         lines = text.split(",")
     labels = tuple(dict.fromkeys(readable(line) for line in lines if line.strip()))
     if not labels:
-        raise InputError(f"{text}: no labels in it")
+        raise InputError(f"{text}: this file holds no labels")
     return labels
 
 
@@ -251,7 +251,7 @@ def _transformers_detector(name: str, labels: str | None) -> Detector:
         config = transformers.AutoConfig.from_pretrained(name, **here)
         is_open = config.model_type in _OPEN_VOCABULARY
         if is_open != bool(labels):
-            need = "needs a list of labels" if is_open else "has its own classes, leave labels out"
+            need = "needs a list of labels" if is_open else "has fixed classes: leave out labels"
             raise UsageError(f"{name} ({config.model_type}) {need}")
         if is_open:
             model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(name, **here)

@@ -59,7 +59,7 @@ def detect_images(
         UsageError: `out` was made with another detector or threshold.
     """
     if not 0.0 <= threshold <= 1.0:
-        raise UsageError(f"a threshold lies between 0 and 1, not {threshold:g}")
+        raise UsageError(f"the threshold must be between 0 and 1, not {threshold:g}")
     recipe = {"detector": detector.signature, "threshold": threshold}
     parts = out.with_name(out.name + ".parts")
     parts.mkdir(parents=True, exist_ok=True)

@@ -462,16 +462,16 @@ def extract_folder(
     names = collection.names()
     if not names:
         raise InputError(
-            [f"{photographs}: no photographs there", *collection.problems]
+            [f"{photographs}: no photographs found there", *collection.problems]
             if collection.problems
-            else f"{photographs}: no photographs there"
+            else f"{photographs}: no photographs found there"
         )
     writer = RegionWriter(target, extract.dim, extract.source)
     if only is not None:
         held = set(names)
         absent = [name for name in only if name not in held]
         if absent:
-            raise InputError([f"{photographs}: no photograph {name!r} there" for name in absent])
+            raise InputError([f"{photographs}: there is no photograph {name!r}" for name in absent])
         names = list(dict.fromkeys(only))
     done = writer.done()
     left = [name for name in names if name not in done]

@@ -105,5 +105,5 @@ def _image(entry: Any, where: str) -> str:
             raise InputError(f"{where}: names no image; one of {', '.join(_FIELDS)} is expected")
         entry = named[0]
     if isinstance(entry, bool) or not isinstance(entry, str | int) or not str(entry).strip():
-        raise InputError(f"{where}: {str(entry)[:40]!r} is no image")
+        raise InputError(f"{where}: {str(entry)[:40]!r} is not an image")
     return str(entry)

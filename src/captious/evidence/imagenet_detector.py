@@ -121,7 +121,7 @@ def load() -> ImageNetDetector:
             stored: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             weights, bias = stored["_fc.weight"].numpy(), stored["_fc.bias"].numpy()
         if weights.shape[0] != 1000 or bias.shape != (1000,):
-            raise InputError(f"{path}: its last layer does not tell 1,000 classes")
+            raise InputError(f"{path}: its last layer does not have 1,000 classes")
         heads.append((weights, bias))
         digests.append(assets.digest(path)[:4])
     return ImageNetDetector(heads, "".join(digests))

@@ -48,13 +48,13 @@ def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Im
         InputError: the file is absent, not a picture, damaged, or too large.
     """
     regular(path)
-    with reading(path, "a picture", f"{', '.join(FORMATS)} are opened"):
+    with reading(path, "a picture", f"supported: {', '.join(FORMATS)}"):
         return _decoded(path, path, max_pixels)
 
 
 def decode_image(content: bytes, where: object, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """Decode a picture that is in memory, by the same rules as :func:`open_image`."""
-    with reading(where, "a picture", f"{', '.join(FORMATS)} are opened"):
+    with reading(where, "a picture", f"supported: {', '.join(FORMATS)}"):
         return _decoded(io.BytesIO(content), where, max_pixels)
 
 
@@ -117,7 +117,7 @@ def find_images(folder: str | os.PathLike[str]) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder or file")
+        raise InputError(f"{folder}: there is no such folder or file")
     return sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
 
 

@@ -73,7 +73,7 @@ class LmdbFile:
                 self._read(file, at, _META.size)
             )
             if magic != _MAGIC or version != 1:
-                raise self._damaged("it does not begin as an LMDB file does")
+                raise self._damaged("this is not an LMDB file")
             metas.append((transaction, page, flags, root))
             at = page
         _, page, flags, root = max(metas)

@@ -162,7 +162,7 @@ def _take(
     plain = _plain_name(name)
     where = f"{getattr(photographs, 'path', '')}, {name[:200]!r}"
     if plain is None:
-        photographs.problems.append(f"{where}: the name points out of the archive")
+        photographs.problems.append(f"{where}: its name points outside the archive")
     elif size > LARGEST:
         photographs.problems.append(f"{where}: {size:,} bytes, at most {LARGEST:,} are read")
     elif plain in names:

@@ -66,8 +66,8 @@ def open_regions(path: Path | str) -> RegionStore:
         if inside:
             return JoinedRegions([RegionFolder(folder) for folder in inside])
         raise InputError(
-            f"{path}: neither our format (or a folder of such), nor LMDB, nor a folder of npy/npz "
-            "files"
+            f"{path}: no region features in this folder. Expected what `captious regions` writes, "
+            "an LMDB, or npy/npz files"
         )
     if path.name.endswith("_ims.npy"):
         return ScanArray(path)

@@ -94,9 +94,7 @@ def shards(place: str | Path) -> list[str]:
     else:
         listed = [text]
     if not listed:
-        raise InputError(
-            f"{place}: holds no file of captions ({', '.join('.' + k for k in KINDS)})"
-        )
+        raise InputError(f"{place}: holds no caption files ({', '.join('.' + k for k in KINDS)})")
     wrong = [f for f in listed if kind_of(f) not in KINDS]
     if wrong:
         raise InputError(

@@ -103,6 +103,11 @@ def with_interval(value: Any, format: str) -> str:
     return f"{number(value)} [{number(value.low)}, {number(value.high)}]"
 
 
+def many(count: int, noun: str) -> str:
+    """Write a number of things: ``1 caption``, ``2,000 captions``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def number(value: float) -> str:
     """Write a value with four digits, a dash for NaN."""
     return "-" if math.isnan(value) else f"{value:.4f}"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from captious.io.grids import blocks, grid, latex, number, shortened, width, with_interval
+from captious.io.grids import blocks, grid, latex, many, number, shortened, width, with_interval
 
 if TYPE_CHECKING:
     from captious.engine.table import ScoreTable
@@ -74,13 +74,13 @@ def fitting(cells: list[list[str]]) -> tuple[list[list[str]], list[str]]:
 
 def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
     """Say how many captions there are, what is not shown, the signatures, what was not scored."""
-    said = [f"{len(table):,} captions; 95 % intervals from a bootstrap over images"]
+    said = [f"{many(len(table), 'caption')}; 95 % intervals from a bootstrap over images"]
     if not any(not math.isnan(v.low) for held in table.corpora.values() for v in held.values()):
-        said = [f"{len(table):,} captions"]
+        said = [many(len(table), "caption")]
     left = len(table) - shown
     if left > 0 or hidden:
-        parts = [f"{left:,} captions"] if left > 0 else []
-        parts += [f"the columns {', '.join(hidden)}"] if hidden else []
+        parts = [many(left, "caption")] if left > 0 else []
+        parts += [f"the column{'s' * (len(hidden) > 1)} {', '.join(hidden)}"] if hidden else []
         said.append(
             f"not shown: {' and '.join(parts)}; --format json prints everything, --rows all "
             "every caption"
@@ -92,7 +92,7 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
     reasons: dict[tuple[str, str], int] = {}
     for u in table.unscored:
         reasons[u.column, u.reason] = reasons.get((u.column, u.reason), 0) + 1
-    said += [f"{c}: {n:,} captions not scored: {why}" for (c, why), n in reasons.items()]
+    said += [f"{c}: {many(n, 'caption')} not scored: {why}" for (c, why), n in reasons.items()]
     return said
 
 
@@ -119,7 +119,7 @@ def paper_table(table: ScoreTable, marks: Callable[[str, str], str] | None = Non
             above = marks(name, system) if marks is not None else ""
             row.append(f"${value}^{{{above}}}$" if above else f"${value}$")
         cells.append(row)
-    said = [f"{len(table):,} captions; values x100 where a score lies between 0 and 10"]
+    said = [f"{many(len(table), 'caption')}; values x100 where a score lies between 0 and 10"]
     said += [f"{name}: {told}" for name, told in table.signatures.items()]
     return latex(cells) + "\n\n" + "\n".join(f"% {line}" for line in said)
 

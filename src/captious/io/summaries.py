@@ -24,13 +24,14 @@ def summary_parts(summary: StreamSummary) -> list[grids.Part]:
         values = [grids.with_interval(v[name], "text") for v in summary.corpora.values()]
         spread = [f"{histogram.quantile(share):.3g}" for share in _SHARES]
         cells.append([name, *values, *spread])
-    said = [f"{len(summary):,} captions; 95 % intervals from a Poisson bootstrap over images"]
+    size = grids.many(len(summary), "caption")
+    said = [f"{size}; 95 % intervals from a Poisson bootstrap over images"]
     for text in dict.fromkeys(summary.signatures.values()):
         names = [n for n, s in summary.signatures.items() if s == text]
         said.append(f"{', '.join(names)}: {text}")
     said += [f"note: {note} ({count:,})" for note, count in summary.notes.items()]
     said += [
-        f"{column}: {count:,} captions not scored: {why}"
+        f"{column}: {grids.many(count, 'caption')} not scored: {why}"
         for (column, why), count in summary.counted.items()
     ]
     return [cells, "\n".join(said)]

@@ -62,7 +62,7 @@ def parse(texts: Iterable[str]) -> tuple[Source, ...]:
         )
     absent = [str(s.path) for s in sources if s.path is not None and not s.path.exists()]
     if absent:
-        raise UsageError(f"no such file of object labels: {', '.join(absent)}")
+        raise InputError(f"no such object label file: {', '.join(absent)}")
     return tuple(sources)
 
 

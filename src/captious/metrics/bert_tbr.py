@@ -130,7 +130,7 @@ class BertTbr(Metric):
     name: ClassVar[str] = "bert_tbr"
     renamed: ClassVar[dict[str, str]] = {"encoder": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("bert_tbr", 0.0, 1.0, "how much of all references together the caption says"),
+        Column("bert_tbr", 0.0, 1.0, "how much of all references together the caption covers"),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "transformers": "neural"}
     identity: ClassVar[float | None] = 1.0

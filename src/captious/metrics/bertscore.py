@@ -69,9 +69,9 @@ class BertScore(Metric):
     name: ClassVar[str] = "bertscore"
     renamed: ClassVar[dict[str, str]] = {"encoder": "model"}
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("bertscore_p", -1.0, 1.0, "how much of the caption some reference says"),
-        Column("bertscore_r", -1.0, 1.0, "how much of a reference the caption says"),
-        Column("bertscore_f", -1.0, 1.0, "harmonic mean of the two"),
+        Column("bertscore_p", -1.0, 1.0, "precision: how much of the caption a reference supports"),
+        Column("bertscore_r", -1.0, 1.0, "recall: how much of a reference the caption covers"),
+        Column("bertscore_f", -1.0, 1.0, "F1: harmonic mean of the two"),
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "transformers": "neural"}
     batch: ClassVar[int] = 131072  # rows that share references meet in one batch
@@ -119,7 +119,7 @@ class BertScore(Metric):
         notes = cut_note(cut, encoder)
         wild = int(np.count_nonzero(rows[:, 2] > rows[:, :2].max(axis=1) + 1e-6))
         if wild:
-            notes["P and R of opposite sign for a reference: F means nothing there"] = wild
+            notes["P and R have opposite signs for a reference, so F has no meaning"] = wild
         base = np.array(self._baseline(), np.float64)
         return Stats((rows - base) / (1.0 - base), no_references(samples), notes)
 

@@ -88,7 +88,7 @@ class Diversity(Metric):
         Column("mbleu_4", 0.0, 1.0, "BLEU-4 against the other captions of the set", False, _ALONE),
         Column("self_cider", 0.0, 1.0, "spread of CIDEr-D within the set", undefined=_ALONE),
         Column("vocabulary", 0.0, float("inf"), "different words of the system"),
-        Column("novel", 0.0, 1.0, "captions that nobody wrote before"),
+        Column("novel", 0.0, 1.0, "share of captions that are not in the list of known captions"),
     )
     empty: ClassVar[float] = float("nan")
 
@@ -179,7 +179,8 @@ class Diversity(Metric):
         values = context.values.get(key)
         told = "unknown" if values is None else f"Div-1 {values[0]:.4f}, Div-2 {values[1]:.4f}"
         return Explanation(
-            f"{len(group)} captions: {told}. Said most: {', '.join(often) or 'nothing twice'}.",
+            f"{len(group)} caption{'s' * (len(group) != 1)}: {told}. Most frequent: "
+            f"{', '.join(often) or 'no word twice'}.",
             {"captions": list(group), "words": dict(words)},
         )
 

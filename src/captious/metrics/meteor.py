@@ -139,7 +139,7 @@ class Meteor(Metric):
         """Show which words matched, by which stage, and how the score follows."""
         self._check()
         if not sample.references:
-            raise errors.InputError(f"{sample.id}: METEOR explains a caption by its references")
+            raise errors.InputError(f"{sample.id}: METEOR needs references to explain a caption")
         samples = CaptionSet.of([sample])
         rows, best, matches = self._align(samples, keep=1)
         if best[0] < 0:

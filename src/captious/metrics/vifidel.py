@@ -101,7 +101,7 @@ class Vifidel(Metric):
                 known = ", ".join(repr(a) for a in allowed if a is not None)
                 raise UsageError(f"vifidel: {name} is one of {known}, not {value!r}")
         if self.references is not None and self.references < 0:
-            raise UsageError("vifidel: references counts from 0; leave it out for all")
+            raise UsageError("vifidel: references must be 0 or more; leave it out to use all")
 
     @property
     def assets(self) -> tuple[str, ...]:

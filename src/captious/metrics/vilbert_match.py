@@ -46,7 +46,7 @@ class VilbertMatch(Metric):
     renamed: ClassVar[dict[str, str]] = {"weights": "model"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_REGIONS})
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("vilbert_match", 0.0, 1.0, "how sure the model is that caption and image belong"),
+        Column("vilbert_match", 0.0, 1.0, "probability that caption and image belong together"),
     )
     modules: ClassVar[dict[str, str]] = Vilbertscore.modules
     batch: ClassVar[int] = 2048
@@ -110,8 +110,8 @@ class VilbertMatch(Metric):
         encoder = cast(Any, self._score.encoder())
         if not hasattr(encoder, "match"):
             raise UsageError(
-                f"vilbert_match: {encoder.name!r} ({encoder.kind}) has no matching head that is "
-                "known here: give the weights of a ViLBERT"
+                f"vilbert_match: {encoder.name!r} ({encoder.kind}) has no matching head that "
+                "captious knows: give the weights of a ViLBERT"
             )
         encoder.check_match()
         return encoder

@@ -76,9 +76,9 @@ class Vilbertscore(Metric):
     renamed: ClassVar[dict[str, str]] = {"weights": "model"}
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES, Need.IMAGE_REGIONS})
     columns: ClassVar[tuple[Column, ...]] = (
-        Column("vilbertscore_p", -1.0, 1.0, "how much of the caption the references say"),
-        Column("vilbertscore_r", -1.0, 1.0, "how much of the references the caption says"),
-        Column("vilbertscore_f", -1.0, 1.0, "harmonic mean of the two"),
+        Column("vilbertscore_p", -1.0, 1.0, "precision: how far references support the caption"),
+        Column("vilbertscore_r", -1.0, 1.0, "recall: how far it covers the references"),
+        Column("vilbertscore_f", -1.0, 1.0, "F1: harmonic mean of the two"),
     )
     modules: ClassVar[dict[str, str]] = {
         "torch": "neural",

@@ -103,7 +103,11 @@ class Wmd(Metric):
         cost = space.cost(self.power)
         distance = transport.distances(words, caption, words, reference, cost)
         if not len(distance) or not np.isfinite(distance).any():
-            reason = "there is no reference" if not len(distance) else "a side has no known word"
+            reason = (
+                "there is no reference"
+                if not len(distance)
+                else "the caption or the reference has no known word"
+            )
             return Explanation(f"No words to compare: {reason}.", {"flows": []})
         best = int(distance.argmin())
         flow = Plan.between(

@@ -286,7 +286,7 @@ def _read(path: Path, name: str) -> FitModel:
     fit_sizes(path, stored, config.img_dim, config.inner, config.dim, config.pieces,
               config.piece_dim, config.encoder_dim, config.regions)  # fmt: skip
     if not 1 <= config.members <= len(stored):
-        raise InputError(f"{path}: {config.members} members; its weights are those of fewer")
+        raise InputError(f"{path}: {config.members} members, but the weights hold fewer")
     weights = _unpacked(stored)
     members = []
     for number in range(config.members):

@@ -412,7 +412,7 @@ def _fit(path: Path, config: ScanConfig, weights: Mapping[str, Any]) -> None:
 
     fit_sizes(path, weights, config.vocab_size, config.embed_size, config.word_dim, config.img_dim)
     if type(config.num_layers) is not int or not 0 < config.num_layers <= len(weights):
-        raise InputError(f"{path}: {config.num_layers} layers, its weights are those of fewer")
+        raise InputError(f"{path}: {config.num_layers} layers, but the weights hold fewer")
 
 
 def load(path: Path | str, vocabulary: Path | str | None = None) -> tuple[Scan, Vocabulary]:
@@ -438,7 +438,7 @@ def _load_folder(path: Path, vocabulary: Path | str | None) -> tuple[Scan, Vocab
     weights = load_safetensors(path / "model.safetensors")
     _fit(path, shape, weights)
     if not 1 <= count <= len(weights):
-        raise InputError(f"{path}: {count} models in one; its weights are those of fewer")
+        raise InputError(f"{path}: {count} models in one, but the weights hold fewer")
     model = Scan(shape) if count == 1 else Joined([Scan(shape) for _ in range(count)])
     model.load_state_dict({name: value.float() for name, value in weights.items()})
     words = Vocabulary.read(Path(vocabulary) if vocabulary else path / "vocab.json")

@@ -79,7 +79,7 @@ def _load(weights: Path, config: Path | str | None) -> tuple[Vilbert, Keys]:
     shape = replace(shape, task_tokens=0 if table is None else len(table))
     for count in (shape.num_hidden_layers, shape.v_num_hidden_layers):
         if not 0 < count <= len(state):
-            raise InputError(f"{config}: {count} layers, the weights are those of fewer")
+            raise InputError(f"{config}: {count} layers, but the weights hold fewer")
     with torch.device("meta"):
         model = Vilbert(shape)
     keys = _fit(model, state, weights, named=config is not None)

@@ -18,7 +18,7 @@ from captious.meta.tables import short
 from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet, Floats
 
-SKIPPED = "left out of this run (--skip)"
+SKIPPED = "left out with --skip"
 
 
 @dataclass
@@ -197,7 +197,7 @@ class Bench:
 def lacking_files(err: InputError, set_name: str) -> str:
     """Say which files of a set are missing, in one line; other problems as they are."""
     lines = str(err).splitlines()
-    absent = [line for line in lines if line.rstrip().endswith("is not there")]
+    absent = [line for line in lines if line.rstrip().endswith("was not found")]
     if not absent:
         return short(lines[0], 200)
     return f"the files of {set_name} are not here (`captious data {set_name}` names them)"

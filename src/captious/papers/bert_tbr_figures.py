@@ -82,7 +82,7 @@ def _of_teams(label: str) -> tuple[Choice, ...] | str:
         **CLASSIC,
         **{k: _tbr(v) for k, v in _PARTS.items()},
     }
-    return names.get(label.removesuffix(" (cat)"), "no metric of captious stands for this row")
+    return names.get(label.removesuffix(" (cat)"), "captious has no metric for this row")
 
 
 def team_scores(bench: Bench, label: str, table: SystemTable, joined: bool) -> tuple[Floats, str]:
@@ -286,7 +286,7 @@ def captioners(bench: Bench, only: tuple[str, ...] | None = None) -> Analysis:
 def _karpathy(bench: Bench) -> Any:
     path = bench.root / "coco/karpathy_test_systems.parquet"
     if not path.exists():
-        raise InputError(f"{path} is not there: it holds captions of Karpathy's test images")
+        raise InputError(f"{path} was not found: it holds captions of Karpathy's test images")
     return read_parquet(path)
 
 

@@ -55,7 +55,7 @@ def saturation(bench: Bench, images: int = 1000, only: tuple[str, ...] | None = 
     """Our saturation test: do metrics still see a difference between people and captioners?"""
     path = bench.root / "coco/karpathy_test_systems.parquet"
     if not path.exists():
-        raise InputError(f"{path} is not there")
+        raise InputError(f"{path} was not found")
     content = read_parquet(path).slice(0, images).to_pydict()
     references = content.pop("references")
     names = [str(i) for i in content.pop("image_id")]
@@ -90,7 +90,7 @@ def held_out_captions(root: Path, images: int) -> CaptionSet:
     """Return the first caption of each Flickr8k test image, the other four as references."""
     path = root / "flickr8k/Flickr_8k.testImages.txt"
     if not path.exists():
-        raise InputError(f"{path} is not there: the probes take captions of the test images")
+        raise InputError(f"{path} was not found: the probes take captions of the test images")
     checks = Checks("flickr8k")
     names = path.read_text("utf-8").split()[:images]
     by_image = flickr8k.captions(root / "flickr8k/Flickr8k.token.txt", checks)[1]

@@ -248,7 +248,7 @@ def _substitutes(item: Item) -> list[str]:
         for what in lacking:
             missing[what] = missing.get(what, 0) + 1
     return [
-        f"{what} would complete {n} row{'s' * (n > 1)} (a substitute or a dash stands there)"
+        f"{what} would fill {n} row{'s' * (n > 1)} (a substitute or a dash stands there)"
         for what, n in missing.items()
     ]
 

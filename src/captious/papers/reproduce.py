@@ -289,7 +289,7 @@ def _p_values(table: PaperTable, rows: dict[str, list[Cell]]) -> list[str]:
     if not table.p:
         return []
     if not p_values:
-        return [f"p-values: {table.p}; ours are not computed, for want of data"]
+        return [f"p-values: {table.p}; ours are not computed because data are missing"]
     worst = max(p_values, key=lambda k: p_values[k])
     return [
         f"p-values: {table.p}; ours, observations taken as independent: largest "

@@ -289,7 +289,8 @@ def load(name: str, tokenizer: str, stem: bool) -> DocumentFrequency:
     """Open a saved table by path, or a built-in one by name (``coco-val``)."""
     path = assets.resolve(f"df-{name}") if f"df-{name}" in assets.known() else Path(name)
     if not path.exists():
-        raise UsageError(
+        kind = InputError if path.suffix or path.name != name else UsageError  # a file, or a name
+        raise kind(
             f"df={name!r} is neither 'corpus', nor a built-in table ('coco-val'), nor a file. "
             "`captious df build` makes one from your references."
         )

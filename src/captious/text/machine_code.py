@@ -215,7 +215,7 @@ def _caller(function: Callable[..., Any], address: int) -> Callable[..., int]:
             elif value.dtype == dtype and value.flags.c_contiguous:
                 passed.append(value.ctypes.data)
             else:
-                raise TypeError(f"{function.__name__} wants {dtype} in one block: {value.dtype}")
+                raise TypeError(f"{function.__name__} expects {dtype} in one block: {value.dtype}")
         result, error = ctypes.c_int64(), ctypes.c_void_p()
         native(ctypes.addressof(result), ctypes.addressof(error), *passed)
         return result.value

@@ -196,7 +196,7 @@ def _convert(path: Path, member: str, folder: Path) -> None:
         except OSError:
             if not (folder / "meta.json").is_file():  # else another process was faster
                 raise InputError(
-                    f"{folder}: not whole; delete this folder, it will be made again"
+                    f"{folder}: incomplete; delete this folder, and it will be made again"
                 ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)

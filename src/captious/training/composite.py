@@ -77,9 +77,7 @@ class Options:
         if self.scale not in ("raw", "z", "ranks"):
             raise UsageError(f"scale is raw, z or ranks, not {self.scale!r}")
         if self.positive and self.hidden:
-            raise UsageError(
-                "weights can be kept positive in a weighted sum only (no hidden layer)"
-            )
+            raise UsageError("only a weighted sum (no hidden layer) can keep its weights positive")
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +153,7 @@ def check(data: Data, inputs: Sequence[Input], options: Options) -> None:
             problems.append("labels of a classifier are 0 and 1")
         elif len(levels) < 2:
             problems.append(
-                "there is one class only: human and machine captions are both wanted"
+                "there is one class only: both human and machine captions are needed"
                 if options.objective == "classify"
                 else "all ratings are equal: nothing can be learned"
             )
@@ -295,8 +293,8 @@ def _winner(history: Sequence[dict[str, float]], options: Options, classifier: b
         top = max(h["accuracy"] for h in history)
         if top < options.accuracy:
             raise InputError(
-                f"no epoch may win: the best accuracy on unseen examples is {top:.3f}, and "
-                f"{options.accuracy:g} is asked for. The classes are nearly equal in these "
+                f"no epoch is good enough: the best accuracy on unseen examples is {top:.3f}, "
+                f"below {options.accuracy:g} (--accuracy). The classes are nearly equal in these "
                 "features: add captions of other images as negatives"
             )
         least = max(options.accuracy, top - options.slack)

@@ -148,7 +148,7 @@ def train(
         optimiser.load_state_dict(state["optimiser"])
         epoch, best, history = state["epoch"], state["best"], json.loads(state["history"])
         torch.set_rng_state(state["draws"])  # or dropout would differ from an unbroken run's
-        say(f"going on after epoch {epoch}")
+        say(f"continuing after epoch {epoch}")
     drop = torch.nn.Dropout(recipe.dropout)
     total = recipe.epochs * (sum(map(len, coded_sentences)) // recipe.tokens + 1)
     step = int(state["step"]) if epoch else 0

@@ -162,7 +162,7 @@ def _check(
 ) -> None:
     problems = []
     if not images:
-        problems.append("no image has both human captions and references: do the ids agree?")
+        problems.append("no image has both human captions and references: do the ids match?")
     held = sum(1 for by in machine.values() for image in by if image in references)
     if not held and not how.other and not how.gamed:
         problems.append(
@@ -170,7 +170,7 @@ def _check(
             "neither captions of other images nor gamed ones are drawn"
         )
     elif machine and not held:
-        problems.append("no machine caption belongs to an image with references: do the ids agree?")
+        problems.append("no machine caption belongs to an image with references: do the ids match?")
     few = [i for i in images if len({_same(r) for r in references[i]}) < 2]
     if few:
         problems.append(

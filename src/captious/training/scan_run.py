@@ -215,8 +215,8 @@ def gather(store: RegionStore, names: Sequence[str]) -> Tensor:
         features = np.array(store[name].features, np.float16)
         if features.shape != first.shape:
             raise InputError(
-                f"image {name} has {features.shape[0]} regions, others {first.shape[0]}: training "
-                "takes one number for all"
+                f"image {name} has {features.shape[0]} regions, others {first.shape[0]}: all "
+                "images must have the same number"
             )
         block[row] = torch.from_numpy(features)
     return block

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.models.vilbert import CoAttention, ImageStart, Output, Vilbert
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_heads import MATCH, Heads
@@ -170,7 +170,9 @@ class VilbertTrainer:
         """Begin with the (averaged) weights of another run: its folder, or one of its files."""
         file = run if run.is_file() else run / self.starts_at
         if not file.is_file():
-            raise UsageError(f"{file} does not exist: --start wants a folder that was trained here")
+            raise InputError(
+                f"{file} does not exist: --start needs a folder that `captious train vilbert` wrote"
+            )
         state = torch.load(file, weights_only=True)
         self.heads.load_state_dict(state["heads"])  # first: it shares the word table
         self.model.load_state_dict({**state["model"], **state.get("average", {})})

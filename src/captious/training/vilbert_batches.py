@@ -83,7 +83,7 @@ class VilbertData:
                 f"{len(self.captions)} captions"
             )
         if len(self.captions) < 2 or min(map(len, self.captions)) < 2:
-            raise InputError("training needs two images at least, and two captions of every image")
+            raise InputError("training needs at least two images, and two captions of every image")
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ class LookingBatches(Batches):
         count = data.features.shape[1] - 1
         if teacher.regions[0].shape[1] != count:
             raise InputError(
-                f"the grounding model has {teacher.regions[0].shape[1]} regions of a photograph, "
-                f"the others are {count}"
+                f"the grounding model has {teacher.regions[0].shape[1]} regions per photograph, "
+                f"the region features have {count}"
             )
         many = min(o.images, len(data.captions))
         images = self.draw.choice(len(data.captions), many, replace=False)
@@ -211,7 +211,7 @@ class LookingTrainer(VilbertTrainer):
     def still(self, ids: Tensor) -> Tensor:
         """Unit states of texts given a blank photograph, by the weights of the beginning."""
         if self.before is None:
-            raise UsageError("learning to look goes on from another run: name it with --start")
+            raise UsageError("learning to look continues another run: give it with --start")
         keys = [tuple(row[row != 0].tolist()) for row in ids]
         new = [at for at, key in enumerate(keys) if key not in self._still]
         if new:

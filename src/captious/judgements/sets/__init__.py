@@ -60,17 +60,18 @@ def data_root(folder: str | Path | None = None) -> Path:
     """Return the folder that holds the collections: as given, else ``CAPTIOUS_DATA``.
 
     Raises:
-        UsageError: neither is there.
+        UsageError: neither is given.
+        InputError: there is no such folder.
     """
     named = folder or os.environ.get("CAPTIOUS_DATA")
     if not named:
         raise UsageError(
-            "the folder of the judgement sets is not known: name it with --data FOLDER or the "
-            "environment variable CAPTIOUS_DATA; `captious data` shows what it should hold"
+            "captious does not know the folder of the judgement sets: give it with --data FOLDER "
+            "or the environment variable CAPTIOUS_DATA; `captious data` shows what it should hold"
         )
     root = Path(named)
     if not root.is_dir():
-        raise UsageError(f"the data folder {root} does not exist")
+        raise InputError(f"the data folder {root} does not exist")
     return root
 
 
@@ -89,7 +90,7 @@ def load(name: str, root: Path) -> JudgementSet | SystemTable:
     lacking = missing(name, root)
     if lacking:
         raise InputError(
-            [f"{name}: {root / f.split('|')[0]} is not there" for f in lacking]
+            [f"{name}: {root / f.split('|')[0]} was not found" for f in lacking]
             + [f"{name}: {card(name).get}"]
         )
     with reading(f"{name} in {root}", "this collection", "copy its files again"):

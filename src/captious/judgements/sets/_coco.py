@@ -28,7 +28,7 @@ def image_id(name: str) -> int:
     """
     match = _NUMBER.search(name.strip())
     if match is None:
-        raise InputError(f"{name!r} names no COCO image")
+        raise InputError(f"{name!r} is not the name of a COCO image")
     return int(match.group(1))
 
 
@@ -57,7 +57,7 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
         if path.exists():
             break
     else:
-        raise InputError([f"none of these is under {root}: {', '.join(SOURCES)}"])
+        raise InputError([f"found none of these under {root}: {', '.join(SOURCES)}"])
     by_image: dict[int, list[tuple[int | None, str]]] = {}
     if path.suffix == ".parquet":
         content = read_parquet(path)
