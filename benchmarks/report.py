@@ -1,10 +1,10 @@
 """The report over 100,000 captions: ``python benchmarks/report.py``.
 
 Made-up captions of two systems with five references each, scored with BLEU, METEOR, ROUGE-L and
-CIDEr-D. Prints how long it takes to read the stored table and write its report, without explanations
-and with those that a report has unless told otherwise, the size of the page, and how long chromium
-takes until the page is ready. Processor time beside wall-clock time: what else runs on the machine
-counts in the latter.
+CIDEr-D. Prints how long it takes to read the stored table and write its report, without
+explanations and with those that a report has unless told otherwise, the size of the page, and how
+long chromium takes until the page is ready. Processor time beside wall-clock time: what else runs
+on the machine counts in the latter.
 """
 
 from __future__ import annotations
