@@ -31,7 +31,7 @@ def main() -> None:
     samples = captious.CaptionSet.build(
         captions, references * 2, ids=ids * 2, systems=["a"] * images + ["b"] * images
     )
-    table = captious.score(samples, intervals=False)
+    table = captious.score(samples, metrics=("bleu", "rouge_l", "cider_d"), intervals=False)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.parquet"
         table.save(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import numpy as np
@@ -337,6 +338,10 @@ def test_explanation(made, profile):
     kept = np.array(data["kept"])
     np.testing.assert_array_equal(kept, np.array(data["cosine"]) > 0.5)
     assert any(p["stop_word"] for p in data["pieces"])
+    lines = found.text.splitlines()
+    assert len(lines) <= 15  # a few lines, whatever the number of references
+    told = [float(re.search(r"[+-]\d\.\d{4}(?= |$)", line)[0]) for line in lines[1:-1]]
+    assert sum(told) == pytest.approx(data["score"], abs=1e-3)  # and they still add up
     json.dumps(data)
     assert draw(found) is not None
     assert draw(found).startswith("<svg")

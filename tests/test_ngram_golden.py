@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import captious
-from captious.text import ptb
-from captious.types import CaptionSet
+from captious.text import ngrams, ptb
+from captious.types import CaptionSet, TextPool
 from conftest import GOLDEN
 
 EXACT = {"rtol": 0, "atol": 1e-9}
@@ -191,3 +191,14 @@ def test_meteor_of_the_demo_as_the_jar_scores_it(demo_golden):
     table = captious.score(captions, references, metrics="meteor", intervals=False)
     np.testing.assert_allclose(table["meteor"], demo_golden["values"]["meteor"], **EXACT)
     assert table.corpus["meteor"] == pytest.approx(demo_golden["corpus"]["meteor"], abs=1e-9)
+
+
+@pytest.mark.parametrize("stem", [False, True])
+def test_ngrams_of_a_text_are_named_as_in_the_table(stem):
+    words = "two dogs running after two dogs".split()
+    table = ngrams.table(TextPool([" ".join(words)]), "none", stem)
+    for n in range(1, ngrams.ORDERS + 1):
+        named = ngrams.named(words, n, stem)
+        assert sorted(named) == table.grams[n - 1].tolist()
+        assert all(len(text.split()) == n for text in named.values())
+    assert ngrams.named(["dog"], 2, stem) == {}

@@ -13,6 +13,7 @@ import captious
 from captious.cli import main
 from captious.engine.table import ScoreTable
 from captious.report import contents, page
+from captious.types import Place
 
 pytest.importorskip("jinja2")
 
@@ -237,3 +238,25 @@ def test_agreement_with_people_is_a_page(tmp_path, capsys):
     for part in ("Who beats whom", "Number of references", "Score groups", "Caption length"):
         assert part in text
     assert main([*command, str(tmp_path / "why.pdf")]) == 2
+
+
+def test_boxes_of_objects_are_kept_by_a_stored_table_and_shown_without_a_second_photograph(
+    tmp_path,
+):
+    from captious import demo
+
+    photo = demo.folder() / "photos" / "astronaut.jpg"  # 400 by 400 pixels
+    samples = captious.CaptionSet.build(
+        ["a person in a suit"], ids=["1"], images=[str(photo)]
+    ).with_labels(
+        {str(photo): ("person",)},
+        "given",
+        {str(photo): (Place("person", 0.7, (100, 50, 200, 400)),)},
+    )
+    stored = tmp_path / "scores.parquet"
+    captious.score(samples, metrics=["vifidel"], intervals=False).save(stored)
+    page.write(ScoreTable.load(stored), tmp_path / "report.html")
+    told = data_of(tmp_path / "report.html")["explained"]["0"][0]["parts"]
+    seen = next(p for p in told if p["kind"] == "LabelledPhotograph")
+    assert seen["boxes"] == [{"text": "person .70", "box": [0.25, 0.125, 0.5, 1.0]}]
+    assert "data:image/" not in json.dumps(told)

@@ -12,6 +12,7 @@ import pytest
 import captious
 from captious import demo
 from captious.cli import main
+from captious.engine.compare import compare
 from captious.engine.table import ScoreTable
 from captious.report import page as pages
 
@@ -40,18 +41,22 @@ def table() -> ScoreTable:
 def report(table, tmp_path_factory) -> Path:
     """The demo's report; one caption is said to look at a region that is known."""
     from captious.report import explained
-    from captious.types import Explanation, RegionAttention
+    from captious.types import Explanation, LabelledPhotograph, Place, RegionAttention
 
     path = tmp_path_factory.mktemp("report") / "report.html"
     part = RegionAttention(
         "what each word looks at", None, (512, 512), ((0.25, 0.5, 0.75, 1.0), (0.0, 0.0, 0.1, 0.1)),
         ("astronaut",), ((1.0, 0.2),),
     )  # fmt: skip
+    photo = str(demo.folder() / "photos" / Path(str(table.images[0])).name)
+    box = (100.0, 50.0, 200.0, 400.0)  # the photograph has 400 by 400 pixels
+    boxes = LabelledPhotograph("what was seen", photo, (Place("person", 0.7, box),))
     real = explained.explain_table
 
     def with_regions(*args):
         done = real(*args)
         done.rows[0].insert(0, explained.plain("TIGEr", Explanation("x", {}, (part,))))
+        done.rows[0].insert(1, explained.plain("VIFIDEL", Explanation("y", {}, (boxes,))))
         return done
 
     explained.explain_table = with_regions
@@ -103,6 +108,37 @@ def ids(page) -> list[str]:
     )
 
 
+def place_of(page, selector: str) -> tuple[float, ...]:
+    """Left, top, right, bottom of something on the photograph, as shares of it."""
+    photo = page.locator(".frame img").bounding_box()
+    box = page.locator(f".frame {selector}").bounding_box()
+    return (
+        (box["x"] - photo["x"]) / photo["width"],
+        (box["y"] - photo["y"]) / photo["height"],
+        (box["x"] + box["width"] - photo["x"]) / photo["width"],
+        (box["y"] + box["height"] - photo["y"]) / photo["height"],
+    )
+
+
+def test_the_first_screen_says_which_is_better_where_and_why(visit, table):
+    page = visit()
+    said = page.inner_text("#short")
+    assert "good has the best value in 3 of 3 metrics" in said
+    sure = sum(c in ("bleu_4", "rouge_l", "cider_d") for c in significant(table, "good", "vague"))
+    assert f"vague against good: significantly worse in {sure} of 3 metrics" in said
+    assert "vague is furthest behind good" in said
+    box = page.locator("#short").bounding_box()
+    assert box["y"] + box["height"] < 900
+    page.click("#short [data-sorted=difference]")
+    values = table.values["cider_d"].reshape(3, -1)
+    assert ids(page)[0] == str(table.ids[int((values[1] - values[0]).argmin())])
+
+
+def significant(table: ScoreTable, a: str, b: str) -> set[str]:
+    made = compare(table)
+    return {d.column for d in made.differences if {d.a, d.b} == {a, b} and d.significant}
+
+
 def test_overview_shows_corpus_values_and_the_baseline_can_be_chosen(visit, table):
     page = visit()
     cells = page.inner_text("#table")
@@ -142,7 +178,11 @@ def test_brushing_selects_in_the_gallery(visit):
     page.mouse.move(box["x"] + box["width"] - 5, box["y"] + box["height"] - 50, steps=4)
     page.mouse.up()
     page.wait_for_selector("#unbrush:not([hidden])")
-    assert 0 < len(ids(page)) < 14
+    chosen = ids(page)
+    assert 0 < len(chosen) < 14
+    page.reload()  # the address holds the rectangle
+    page.wait_for_selector("html[data-ready]")
+    assert ids(page) == chosen
     page.click("#unbrush")
     assert page.locator("#unbrush").is_hidden()
 
@@ -152,17 +192,14 @@ def test_a_caption_opens_and_its_regions_lie_on_the_right_pixels(visit):
     page.wait_for_selector("dialog[open]")
     page.get_by_role("tab", name="TIGEr").click()
     page.hover("[data-word='0']")
-    photo = page.locator(".frame img").bounding_box()
-    region = page.locator(".frame [data-region='0']").bounding_box()
-    expected = (0.25, 0.5, 0.75, 1.0)
-    found = (
-        (region["x"] - photo["x"]) / photo["width"],
-        (region["y"] - photo["y"]) / photo["height"],
-        (region["x"] + region["width"] - photo["x"]) / photo["width"],
-        (region["y"] + region["height"] - photo["y"]) / photo["height"],
-    )
-    assert found == pytest.approx(expected, abs=0.01)
+    assert place_of(page, "[data-region='0']") == pytest.approx((0.25, 0.5, 0.75, 1.0), abs=0.01)
+    page.get_by_role("tab", name="VIFIDEL").click()
+    expected = (0.25, 0.125, 0.5, 1.0)
+    assert place_of(page, "[data-region='0']") == pytest.approx(expected, abs=0.01)
+    assert place_of(page, ".plate")[:2] == pytest.approx(expected[:2], abs=0.01)
+    assert page.inner_text(".frame .plate") == "person .70"
     page.get_by_role("tab", name="BLEU").click()
+    assert page.locator(".frame .plate").count() == 0
     assert page.locator(".frame [data-region]").count() == 0
     assert page.locator("#why .chip.extra").count() > 0
 
@@ -238,6 +275,35 @@ def test_exported_verdicts_are_read_as_judgements(visit, tmp_path, capsys):
     assert len(json.loads(path.read_text())) == 12
     assert main(["meta", "rouge_l", "--set", str(path), "-q"]) == 0
     assert "rouge_l" in capsys.readouterr().out
+
+
+def test_a_verdict_is_of_one_caption_and_not_of_the_next_one_in_its_place(browser, tmp_path):
+    context = browser.new_context()
+    page = context.new_page()
+    for name, caption in (("old", "a dog"), ("new", "a cat")):
+        rows = [{"id": "1", "caption": caption, "references": ["a dog", "a cat"]}]
+        pages.write(captious.score(rows, metrics=["rouge_l"]), tmp_path / f"{name}.html")
+    page.goto((tmp_path / "old.html").as_uri())
+    page.click("[data-verdict='1']")
+    assert page.inner_text("#export") == "Export 1 verdict"
+    page.goto((tmp_path / "new.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("#export") == "Export verdicts"
+    assert page.get_attribute("[data-verdict='1']", "aria-pressed") == "false"
+    page.goto((tmp_path / "old.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.inner_text("#export") == "Export 1 verdict"
+    context.close()
+
+
+def test_it_prints_on_a_few_pages(visit):
+    page = visit()
+    printed = page.pdf(format="A4")
+    assert 1 <= printed.count(b"/Type /Page\n") <= 4
+    page.emulate_media(media="print")
+    for gone in ("nav", "#scatterbox", ".filters", "#short button"):
+        assert not page.locator(gone).first.is_visible(), gone
+    assert page.is_visible("#table")
 
 
 def test_one_system_and_one_metric_leave_no_empty_rooms(browser, tmp_path):

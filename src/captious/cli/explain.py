@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from captious import registry
 from captious.cli import _options
 from captious.engine.explain import explain
 from captious.engine.job import ScoringJob
-from captious.errors import CaptiousError, InputError, UsageError
+from captious.errors import CaptiousError, InputError, UsageError, did_you_mean
 from captious.io import files
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Explanation
@@ -189,4 +190,5 @@ def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
     raise InputError(
         f"{args.captions[0]}: no caption has the id {args.id!r}"
         + (f" and the system {args.system!r}" if args.system else "")
+        + f".{did_you_mean(args.id, islice(dict.fromkeys(map(str, samples.ids)), 20_000))}"
     )

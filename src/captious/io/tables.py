@@ -21,7 +21,7 @@ import numpy as np
 from captious.errors import InputError, UsageError, did_you_mean
 from captious.io import files, pages
 from captious.reading import parse_json, read_json, read_parquet, read_text, reading
-from captious.types import CaptionSet, Floats, Labels
+from captious.types import CaptionSet, Floats, Labels, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,6 +167,11 @@ def facts(table: ScoreTable | StreamSummary, labels: Labels | None) -> dict[str,
         }
     if labels is not None:
         out["objects"] = {"source": labels.source, "by_image": dict(labels.by_image)}
+        if labels.places:  # for pictures: rounded to what can be seen
+            out["objects"]["places"] = {
+                image: [[p.label, round(p.score, 3), [round(v, 1) for v in p.box]] for p in places]
+                for image, places in labels.places.items()
+            }
     return out
 
 
@@ -331,6 +336,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _place(value: Any) -> Place:
+    label, score, box = value
+    left, top, right, bottom = map(float, box)
+    return Place(_text(label), float(score), (left, top, right, bottom))
+
+
 def _stored(
     samples: CaptionSet, values: dict[str, Floats], statistics: list[Floats], whole: Any, path: Path
 ) -> Stored:
@@ -342,7 +353,10 @@ def _stored(
             _object(value, path, f"the value {name!r}")
     if "objects" in whole:
         labels = {k: tuple(v) for k, v in whole["objects"]["by_image"].items()}
-        samples = samples.with_labels(labels, whole["objects"]["source"])
+        places = {
+            k: tuple(_place(p) for p in v) for k, v in whole["objects"].get("places", {}).items()
+        }
+        samples = samples.with_labels(labels, whole["objects"]["source"], places)
     corpora = {
         system: {
             name: (_number(v["value"]), _number(v["low"]), _number(v["high"]))

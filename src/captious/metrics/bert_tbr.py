@@ -85,6 +85,9 @@ PROFILES = {
     "release": Profile("marks", "all", "matched", "all", "smooth", slips=True),
 }
 
+_TOLD = 12
+"""Pieces that an explanation in words names; the others are one line."""
+
 # The ablation of the paper: does it cut, how are references joined, does it remove stop words?
 PARTS: dict[str, tuple[bool, str, bool]] = {
     "BS": (False, "none", False),
@@ -383,7 +386,10 @@ class BertTbr(Metric):
             "kept": (matrix > threshold).tolist(),
         }
         lines = [f"bert_tbr {data['score']:.4f} ({self.profile}, cut at {threshold:g})"]
+        telling = set(np.argsort(-np.abs(adds), kind="stable")[:_TOLD].tolist())
         for k, word in enumerate(words):
+            if k not in telling:
+                continue
             best = int(np.argmax(matrix[k])) if len(columns) else -1
             hit = best >= 0 and matrix[k, best] > threshold
             match = f"{columns[best]:<14} {matrix[k, best]:.3f}" if hit else "no match"
@@ -392,6 +398,9 @@ class BertTbr(Metric):
                 f"  ref {owner[k] + 1} {word:<14} idf {weights[k]:5.2f} -> {match:<20} "
                 f"{adds[k]:+.4f}{tail}"
             )
+        if len(words) > len(telling):
+            rest = sum(a for k, a in enumerate(adds) if k not in telling)
+            lines.append(f"  {f'{len(words) - len(telling)} other pieces':<54} {rest:+.4f}")
         lines.append("The last column adds up to the score.")
         drawn = MatchMatrix(
             f"pieces of the references x caption, cut at {threshold:g}",

@@ -189,7 +189,7 @@ class Cider(Metric):
             counts = table.counts[n - 1]
             in_refs = {int(c) for r in samples.reference for c in counts[int(r)].indices}
             column = {int(g): i for i, g in enumerate(table.grams[n - 1].tolist())}
-            names = _names(words, n, self.stem)
+            names = ngrams.named(words, n, self.stem)
             for name, text in names.items():
                 at = column[name]
                 shared.append(
@@ -297,14 +297,3 @@ def _row_sums(matrix: Any) -> Floats:
     rows = matrix.tocsr()
     rows.sort_indices()
     return np.asarray(rows @ np.ones(rows.shape[1])).ravel()
-
-
-def _names(words: list[str], n: int, stem: bool) -> dict[int, str]:
-    """Map the hash of every n-gram of a short text to its words."""
-    from captious.types import TextPool
-
-    out = {}
-    for i in range(len(words) - n + 1):
-        gram = " ".join(words[i : i + n])
-        out[int(ngrams.table(TextPool([gram]), "none", stem).grams[n - 1][0])] = gram
-    return out

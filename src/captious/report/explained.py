@@ -15,9 +15,10 @@ from captious.errors import CaptiousError, UsageError
 from captious.progress import Progress
 from captious.report import pictures
 from captious.report.labels import label
+from captious.report.pictures import photograph
 from captious.types import Alignment, Explanation, Flow, LabelledPhotograph, Part, SceneGraphs
 
-_DRAWN = (Alignment, Flow, LabelledPhotograph, SceneGraphs)
+_DRAWN = (Alignment, Flow, SceneGraphs)
 """Parts that are small as a picture; the page itself draws the others."""
 
 
@@ -97,6 +98,8 @@ def plain_part(part: Part) -> dict[str, Any]:
     kind = type(part).__name__
     if isinstance(part, _DRAWN):
         return {"kind": kind, "svg": pictures.picture(part)}
+    if isinstance(part, LabelledPhotograph):  # drawn on the page's own photograph
+        return {"kind": kind, **photograph.plain(part)}
     data = _rounded(asdict(part))
     if kind == "RegionAttention":
         data.pop("reference_texts")

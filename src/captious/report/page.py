@@ -78,7 +78,9 @@ def write(table: ScoreTable, path: Path, options: Options | None = None) -> list
     pictures = _photographs(table, rows, options)
     share = 50 if options.bundle else 1
     small = photographs.gather(pictures, share * _PHOTOGRAPHS)
-    why = explained.explain_table(table, rows, options.seconds, share * _EXPLANATIONS)
+    # What the photographs do not need is the explanations'.
+    letters = share * (_EXPLANATIONS + _PHOTOGRAPHS) - min(len(small.text), share * _PHOTOGRAPHS)
+    why = explained.explain_table(table, rows, options.seconds, letters)
     data = told.contents(table, shown, more)
     data["title"] = options.title or "captious report"
     data["explained"] = {str(row): parts for row, parts in why.rows.items()}

@@ -78,6 +78,16 @@ def _names(vocabulary: list[str], stem: bool) -> Hashes:
     return np.frombuffer(b"".join(map(_name, words)), "<u8").astype(np.uint64, copy=False)
 
 
+def named(words: list[str], n: int, stem: bool = False) -> dict[int, str]:
+    """Map the hash of every n-gram of a short text, the same as in a table, to its words."""
+    word = _names(words, stem)
+    size = max(len(words) - n + 1, 0)
+    hashed = word[:size]
+    for k in range(1, n):
+        hashed = hashed * _STEP + word[k : k + size]
+    return {name: " ".join(words[i : i + n]) for i, name in enumerate(hashed.tolist())}
+
+
 def word_hash(word: str) -> int:
     """Return the 64-bit name of a word."""
     return int.from_bytes(_name(word), "little")

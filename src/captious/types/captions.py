@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captious import columns
-from captious.types.image_evidence import Evidence, Labels
+from captious.types.image_evidence import Evidence, Labels, Place
 from captious.types.metric_values import Ints
 
 T = TypeVar("T")
@@ -280,10 +280,14 @@ class CaptionSet:
         return [np.sort(part) for part in np.split(order, cuts)]
 
     def with_labels(
-        self, by_image: Mapping[str, tuple[str, ...]], source: str = "given"
+        self,
+        by_image: Mapping[str, tuple[str, ...]],
+        source: str = "given",
+        places: Mapping[str, tuple[Place, ...]] | None = None,
     ) -> CaptionSet:
-        """Return the same captions with these object labels."""
-        return replace(self, evidence=replace(self.evidence, labels=Labels(by_image, source)))
+        """Return the same captions with these object labels, and where they were seen."""
+        labels = Labels(by_image, source, places or {})
+        return replace(self, evidence=replace(self.evidence, labels=labels))
 
     def without_labels(self) -> CaptionSet:
         """Return the same captions with nothing known of the objects."""

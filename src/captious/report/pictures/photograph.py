@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from captious.evidence.images import data_uri, open_image
 from captious.report.pictures import palette
@@ -38,6 +39,26 @@ def draw(part: LabelledPhotograph) -> str:
             out.append(f'<text y="{y}" fill="{palette.INK}">{escape(text)}</text>')
             y += _LINE
     return "\n".join([*out, "</g>", "</svg>"])
+
+
+def plain(part: LabelledPhotograph) -> dict[str, Any]:
+    """Return title, labels of the whole photograph, and boxes as shares of its width and height."""
+    wide, high = _size(part)
+    whole, boxed = _sorted(part.places, wide, high)
+    return {
+        "title": part.title,
+        "whole": [_told(place) for place in whole[:_MOST]],
+        "boxes": [
+            {
+                "text": _told(place),
+                "box": [
+                    round(min(max(v / side, 0.0), 1.0), 4)
+                    for v, side in zip(place.box, (wide, high, wide, high), strict=True)
+                ],
+            }
+            for place in boxed[:_MOST]
+        ],
+    }
 
 
 def _size(part: LabelledPhotograph) -> tuple[float, float]:

@@ -10,16 +10,40 @@ const mix = (stops, share) => { const p = Math.min(Math.max(share, 0), 1) * (sto
   return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * f)).join(",")})`; };
 function overlay(boxes, words) {
   const svg = document.querySelector(".frame svg"); if (!svg) return;
+  svg.parentElement.querySelectorAll(".plate").forEach((n) => n.remove());
   svg.innerHTML = boxes.map(({ box, a, k }) => `<rect data-region="${k}" x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="#E69F00" fill-opacity="${(0.3 * a).toFixed(3)}" stroke="#fff" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="2.5" vector-effect="non-scaling-stroke"/><rect x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" stroke="#D55E00" stroke-opacity="${(0.25 + 0.75 * a).toFixed(2)}" stroke-width="1.5" vector-effect="non-scaling-stroke" pointer-events="none"/>`).join("");
   svg.querySelectorAll("[data-region]").forEach((r) => r.addEventListener("pointerenter", (e) => words && tips.tip(words(+r.dataset.region), e.clientX, e.clientY)));
   svg.onpointerleave = tips.untip;
 }
+const DARK = ["#9c2a6b", "#0072B2", "#8a5a00", "#00694d"]; // white letters can be read on them
+function places(part, only) { // boxes with their labels on the photograph itself
+  overlay([]); const svg = document.querySelector(".frame svg"); if (!svg) return;
+  const taken = [];
+  part.boxes.forEach(({ box, text }, k) => {
+    if (only !== undefined && only !== k) return;
+    const c = DARK[k % DARK.length], at = `x="${box[0]}" y="${box[1]}" width="${box[2] - box[0]}" height="${box[3] - box[1]}" fill="none" vector-effect="non-scaling-stroke"`;
+    svg.insertAdjacentHTML("beforeend", `<rect ${at} stroke="#fff" stroke-width="5"/><rect data-region="${k}" ${at} stroke="${c}" stroke-width="2.5"/>`);
+    let y = box[1]; while (taken.some(([px, py]) => Math.abs(px - box[0]) < 0.25 && Math.abs(py - y) < 0.055)) y += 0.055;
+    taken.push([box[0], y]);
+    svg.parentElement.append(el(`<span class="plate" style="left:${(100 * Math.min(box[0], 0.75)).toFixed(2)}%;top:${(100 * Math.min(y, 0.94)).toFixed(2)}%;background:${c}">${esc(text)}</span>`));
+  });
+}
+const fitted = (node) => { // a wide drawing shrinks to its room, down to letters that can still be read
+  const svg = node.querySelector("svg"), w = svg && parseFloat(svg.getAttribute("width")); if (w) Object.assign(svg.style, { maxWidth: "100%", minWidth: Math.round(Math.min(w, Math.max(300, 0.72 * w))) + "px", height: "auto" });
+  return node;
+};
 function draw(part) {
-  if (part.svg) { const node = el(`<div class="picture">${part.svg}<p><button type="button" data-save>Save picture</button></p></div>`); node.querySelector("[data-save]").onclick = () => tips.save(part.svg); return node; }
+  if (part.kind === "LabelledPhotograph") {
+    const node = el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.boxes.map((b, k) => `<button type="button" class="chip" data-place="${k}">${esc(b.text)}</button>`).join("")}${part.whole.map((t) => `<span class="chip" title="in the whole photograph">${esc(t)}</span>`).join("")}</div>${part.boxes.length ? '<p class="remark">The boxes are on the photograph; point at one here to see it alone. The number is how sure the detector is.</p>' : ""}</div>`);
+    node.querySelectorAll("button").forEach((b) => { b.onpointerenter = b.onfocus = b.onclick = () => places(part, +b.dataset.place); b.onpointerleave = b.onblur = () => places(part); });
+    queueMicrotask(() => places(part));
+    return node;
+  }
+  if (part.svg) { const node = el(`<div class="picture">${part.svg}<p><button type="button" data-save>Save picture</button></p></div>`); node.querySelector("[data-save]").onclick = () => tips.save(part.svg); return fitted(node); }
   if (part.kind === "WordMarks") return el(`<div><h4 style="margin-top:12px">${esc(part.title)}</h4><div class="chips">${part.words.map((w) => `<span class="chip ${esc(w.state)}" title="${esc(w.note || w.state)}">${esc(w.word)}${w.weight !== null && part.meaning ? `<small>${w.weight.toFixed(2)}</small>` : ""}</span>`).join("")}</div>${part.meaning ? `<p class="remark">${esc(part.meaning)}</p>` : ""}</div>`);
   if (part.kind === "MatchMatrix") {
     const blues = ["#f7f9fc", "#c6dbef", "#6baed6", "#2171b5", "#08407e"], low = part.threshold || 0;
-    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
+    return el(`<div class="picture"><h4>${esc(part.title)}</h4><table class="matrix" style="width:min(100%,${104 + 31 * part.columns.length + (part.notes.length || part.weights.length ? 56 : 0)}px);min-width:${84 + 24 * part.columns.length + (part.notes.length || part.weights.length ? 40 : 0)}px"><thead><tr><th></th>${part.columns.map((c) => `<th scope="col">${esc(c)}</th>`).join("")}</tr></thead><tbody>${part.rows.map((r, i) => { const top = part.values[i].indexOf(Math.max(...part.values[i])); return `<tr><th scope="row">${esc(r)}</th>${part.values[i].map((v, j) => { const kept = part.threshold === null || v > part.threshold, a = Math.min(1, Math.max(0, (v - low) / (1 - low || 1))); return `<td class="${kept ? "" : "cut"} ${kept && j === top ? "peak" : ""}" style="background:${mix(blues, a)};color:${a > 0.55 ? "#fff" : "#222"}" title="${esc(r)} and ${esc(part.columns[j])}: ${v.toFixed(3)}">${v.toFixed(2).replace("0.", ".")}</td>`; }).join("")}${part.notes[i] ? `<td class="note">${esc(part.notes[i])}</td>` : part.weights.length ? `<td class="note">${part.weights[i].toFixed(1)}</td>` : ""}</tr>`; }).join("")}</tbody></table><p class="remark">Rows: reference. Columns: caption. Outlined: the best match of a row.${part.weights.length ? " At the right: the weight of the word." : ""}</p></div>`);
   }
   if (part.kind === "Contributions") {
     const most = Math.max(...part.items.map((k) => Math.abs(k.share)), 1e-9);

@@ -14,7 +14,7 @@ const TELLING = ["cider_d", "meteor", "spice", "tiger", "vilbertscore_f", "capti
 const telling = [...TELLING.map((n) => C.findIndex((c) => c.name === n)).filter((i) => i >= 0), ...main.filter((i) => !TELLING.includes(C[i].name))];
 if (!telling.length) telling.push(0);
 const looking = ["tiger", "captious_ref", "vilbertscore_f", "vifidel", "spice", "meteor", "rouge_l"].map((n) => C.findIndex((c) => c.name === n)).find((i) => i >= 0 && i !== telling[0]);
-const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: telling[0], x: telling[0], y: looking === undefined ? telling[1] || telling[0] : looking, mode: "all", sort: "file", find: "", all: false, caption: null, system: null };
+const state = { base: 0, vs: S.length > 1 ? 1 : 0, metric: telling[0], x: telling[0], y: looking === undefined ? telling[1] || telling[0] : looking, mode: "all", sort: "file", find: "", brush: null, all: false, caption: null, system: null };
 let brushed = null, order = [], drawn = 0, at = -1;
 
 // -- small things ---------------------------------------------------------------------------
@@ -26,6 +26,13 @@ const sys = (s, more = "") => `<span class="sys"><i style="background:${colour(s
 const brief = (n, most) => n.length <= most ? n : n.slice(0, Math.ceil(most / 2)) + "…" + n.slice(-Math.floor(most / 2) + 1);
 let saying;
 const say = (text) => { $("said").textContent = text; $("said").classList.add("on"); clearTimeout(saying); saying = setTimeout(() => $("said").classList.remove("on"), 2200); };
+// Round numbers along an axis, each with its label.
+function ticks(low, high, c, about = 5) {
+  const t = C[c].times, raw = ((high - low) * t || 1) / about, p = 10 ** Math.floor(Math.log10(raw)), by = [1, 2, 2.5, 5, 10].find((k) => k * p >= raw * 0.999), s = by * p, out = [];
+  const places = Math.max(0, -Math.floor(Math.log10(s) + 1e-9)) + (by === 2.5 && p <= 1 ? 1 : 0);
+  for (let k = Math.ceil(low * t / s - 1e-9); k * s <= high * t + 1e-9 * s; k++) out.push([k * s / t, (k * s).toFixed(places).replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−")]);
+  return out;
+}
 const letter = (s) => String.fromCharCode(97 + (s % 26));
 const test = (c, a, b) => { for (const t of D.tests) if (t[0] === c) { if (t[1] === a && t[2] === b) return { d: t[3], l: t[4], h: t[5], p: t[6], s: t[7] }; if (t[1] === b && t[2] === a) return { d: -t[3], l: -t[5], h: -t[4], p: t[6], s: t[7] }; } return null; };
 const beaten = (c, s) => S.map((_, o) => o).filter((o) => { if (o === s) return false; const t = test(c, o, s); return t && t.s && (C[c].better ? t.d > 0 : t.d < 0); });
@@ -100,6 +107,22 @@ function overview() {
   $("columns").hidden = main.length === M;
   $("columns").setAttribute("aria-pressed", state.all);
 }
+function short() { // which system is better, where, and why: the answer before the numbers
+  $("short").hidden = S.length < 2; if (S.length < 2) return;
+  const cols = (main.length ? main : real).filter((c) => D.corpus.some((r) => r[c][0] !== null)), name = (s) => `<b>${esc(S[s])}</b>`, count = cols.length;
+  const tops = S.map((_, s) => cols.filter((c) => { const known = D.corpus.map((r) => r[c][0]).filter((x) => x !== null); return D.corpus[s][c][0] === (C[c].better ? Math.max(...known) : Math.min(...known)); }).length), leader = tops.indexOf(Math.max(...tops));
+  let which = `<p>${name(leader)} has the best value in ${tops[leader]} of ${count} metric${count > 1 ? "s" : ""}.</p>`;
+  if (!D.tests.length) which += "<p>There is no paired test: the systems were not scored on the same samples.</p>";
+  else S.map((_, s) => s).filter((s) => s !== state.base).slice(0, 4).forEach((s) => {
+    const told = cols.map((c) => [c, test(c, state.base, s)]).filter(([, t]) => t && t.s), up = told.filter(([c, t]) => (t.d > 0) === C[c].better).map(([c]) => C[c].label), down = told.filter(([c, t]) => (t.d > 0) !== C[c].better).map(([c]) => C[c].label);
+    const said = [[down, "worse"], [up, "better"]].filter(([l]) => l.length).map(([l, word]) => `<span title="${esc(l.join(", "))}">significantly ${word} in ${l.length}</span>`).join(", ");
+    which += `<p>${name(s)} against ${name(state.base)}: ${said ? `${said} of ${count} metrics` : "no significant difference"}.</p>`;
+  });
+  const c = state.metric, gaps = D.buckets.flatMap((b) => b.parts.map((p) => [b.title, p, p.values[state.base][c][0], p.values[state.vs][c][0]])).filter(([, , a, b]) => a !== null && b !== null).map((g) => [...g, (g[3] - g[2]) * better(c)]).sort((a, b) => a[4] - b[4]);
+  const behind = gaps.length && gaps[0][4] < 0, most = behind ? gaps[0] : gaps[gaps.length - 1];
+  const where = most && most[4] !== 0 ? `<p>In ${esc(C[c].label)}, ${name(state.vs)} is furthest ${behind ? "behind" : "ahead of"} ${name(state.base)} in this part of the captions:</p><p>${esc(most[0])}: <b>${esc(most[1].label)}</b>${most[1].range ? `, ${esc(most[1].range)}` : ""} (${fmt(most[3], c)} against ${fmt(most[2], c)}).</p>` : "<p>There are too few captions to cut into parts.</p>";
+  $("short").innerHTML = `<div class="card"><h3>Which is better?</h3>${which}</div><div class="card"><h3>Where?</h3>${where}<p><a href="#buckets">All parts</a></p></div><div class="card"><h3>Why?</h3><p>Open a caption to see what each metric saw in it.</p><p><button type="button" data-sorted="${behind ? "difference" : "gain"}">Where ${esc(brief(S[state.vs], 18))} is furthest ${behind ? "behind" : "ahead"}</button></p>${state.x === state.y ? "" : `<p><button type="button" data-sorted="disagree">Where ${esc(C[state.x].label)} and ${esc(C[state.y].label)} disagree</button></p>`}</div>`;
+}
 function copied(kind) {
   const cols = shownColumns(), cell = (s, c) => [fmt(D.corpus[s][c][0], c).replace("−", "-"), beaten(c, s).map(letter).join("")];
   if (kind === "csv") {
@@ -131,7 +154,7 @@ function ridges() {
     out += `<path d="${path}L${left + plot},${base}Z" fill="${colour(s)}" fill-opacity=".3" stroke="${colour(s)}" stroke-width="1.5"/><text x="${left - 10}" y="${base - 8}" text-anchor="end" font-weight="600">${esc(brief(n, 18))}<title>${esc(n)}</title></text>`;
     out += `<line class="axis" x1="${left}" x2="${left + plot}" y1="${base}" y2="${base}"/>`;
   });
-  for (let i = 0; i <= 4; i++) out += `<text class="q" x="${left + plot * i / 4}" y="${high - 12}" text-anchor="${i === 0 ? "start" : i === 4 ? "end" : "middle"}" font-size="12">${fmt(h.low + (h.high - h.low) * i / 4, c)}</text>`;
+  for (const [v, text] of ticks(h.low, h.high, c)) out += `<text class="q" x="${(left + plot * (v - h.low) / (h.high - h.low || 1)).toFixed(1)}" y="${high - 12}" text-anchor="middle" font-size="12">${text}</text>`;
   $("ridges").innerHTML = out + "</svg>"; $("ridgetitle").textContent = `${C[c].label} of single captions`;
 }
 function gap() {
@@ -156,11 +179,11 @@ function gap() {
 }
 function trend() { // systems in their order, as of a model that is trained on
   $("trendbox").hidden = S.length < 3; if (S.length < 3) return;
-  const c = state.metric, w = room("trend"), tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
+  const c = state.metric, w = room("trend", 1200), tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
   if (!known.length) { $("trend").textContent = ""; return; }
   const low = Math.min(...known), high = Math.max(...known), x = (s) => left + s / (S.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
   let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from run to run" font-size="12">`;
-  for (let i = 0; i <= 2; i++) { const v = low + (high - low) * i / 2; out += `<line class="axis" x1="${left}" x2="${w - right}" y1="${y(v)}" y2="${y(v)}"/><text class="q" x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${fmt(v, c)}</text>`; }
+  for (const [v, text] of ticks(low, high, c, 4)) out += `<line class="axis" x1="${left}" x2="${w - right}" y1="${y(v)}" y2="${y(v)}"/><text class="q" x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${text}</text>`;
   const at = S.map((_, s) => s).filter((s) => D.corpus[s][c][0] !== null);
   const band = at.filter((s) => D.corpus[s][c][1] !== null);
   if (band.length > 1) out += `<path d="M${band.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][2]).toFixed(1)}`).join("L")}L${[...band].reverse().map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][1]).toFixed(1)}`).join("L")}Z" fill="#0072B2" fill-opacity=".14"/>`;
@@ -172,23 +195,22 @@ function trend() { // systems in their order, as of a model that is trained on
 const points = [];
 let plotBox = null;
 // A drawing is as wide as its card, so that letters keep their size on a small screen.
-const room = (id) => Math.max(260, Math.min(600, $(id).clientWidth || 600));
+const room = (id, most = 600) => Math.max(260, Math.min(most, $(id).clientWidth || most));
 function scatter() {
   const lone = C.length < 2, box0 = $("scatter").closest(".card"); box0.hidden = lone; box0.parentElement.classList.toggle("alone", lone); if (lone) return;
   const cv = $("scatter"), wide = cv.parentElement.clientWidth, tall = Math.round(Math.min(460, Math.max(280, wide * 0.72))), dpr = window.devicePixelRatio || 1;
   cv.width = wide * dpr; cv.height = tall * dpr; cv.style.height = tall + "px";
   const g = cv.getContext("2d"), style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink"), quiet = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
   g.scale(dpr, dpr); g.clearRect(0, 0, wide, tall);
-  const box = plotBox = { l: 52, r: wide - 14, t: 26, b: tall - 42 }, cx = state.x, cy = state.y, hx = D.distributions[cx], hy = D.distributions[cy];
-  const px = (v) => box.l + 6 + (v - hx.low) / (hx.high - hx.low || 1) * (box.r - box.l - 12), py = (v) => box.b - 6 - (v - hy.low) / (hy.high - hy.low || 1) * (box.b - box.t - 12);
+  const box = plotBox = { l: 52, r: wide - 14, t: 26, b: tall - 42 }, cx = state.x, cy = state.y, told = cx !== cy && wide > 486, edge = told ? 24 : 6, hx = D.distributions[cx], hy = D.distributions[cy];
+  const px = (v) => box.l + 6 + (v - hx.low) / (hx.high - hx.low || 1) * (box.r - box.l - 12), py = (v) => box.b - edge - (v - hy.low) / (hy.high - hy.low || 1) * (box.b - box.t - 2 * edge);
+  box.ux = (x) => hx.low + (x - box.l - 6) / (box.r - box.l - 12) * (hx.high - hx.low || 1); box.uy = (y) => hy.low + (box.b - edge - y) / (box.b - box.t - 2 * edge) * (hy.high - hy.low || 1);
   g.font = "12px system-ui, sans-serif"; g.strokeStyle = line; g.fillStyle = quiet; g.lineWidth = 1;
-  for (let i = 0; i <= 4; i++) {
-    const vx = hx.low + (hx.high - hx.low) * i / 4, vy = hy.low + (hy.high - hy.low) * i / 4;
-    g.beginPath(); g.moveTo(px(vx), box.t); g.lineTo(px(vx), box.b); g.moveTo(box.l, py(vy)); g.lineTo(box.r, py(vy)); g.stroke();
-    g.textAlign = i === 4 ? "right" : "center"; g.fillText(fmt(vx, cx), i === 4 ? box.r : px(vx), box.b + 16); g.textAlign = "right"; g.fillText(fmt(vy, cy), box.l - 6, py(vy) + 4);
-  }
+  const lineTo = (...p) => { g.beginPath(); g.moveTo(p[0], p[1]); g.lineTo(p[2], p[3]); g.stroke(); };
+  g.textAlign = "center"; for (const [v, text] of ticks(hx.low, hx.high, cx)) { lineTo(px(v), box.t, px(v), box.b); g.fillText(text, px(v), box.b + 16); }
+  g.textAlign = "right"; for (const [v, text] of ticks(hy.low, hy.high, cy)) { lineTo(box.l, py(v), box.r, py(v)); g.fillText(text, box.l - 6, py(v) + 4); }
   g.fillStyle = ink; g.textAlign = "center"; g.font = "600 13px system-ui, sans-serif"; g.fillText(C[cx].label, (box.l + box.r) / 2, tall - 6); g.textAlign = "left"; g.fillText(C[cy].label, 4, 15);
-  if (cx !== cy && box.r - box.l > 420) { g.font = "11.5px system-ui, sans-serif"; g.fillStyle = quiet; g.textAlign = "left"; g.fillText(`${C[cy].label} likes it, ${C[cx].label} does not`, box.l + 8, box.t + 14); g.textAlign = "right"; g.fillText(`${C[cx].label} likes it, ${C[cy].label} does not`, box.r - 8, box.b - 8); }
+  if (told) { g.font = "11.5px system-ui, sans-serif"; g.fillStyle = quiet; g.textAlign = "left"; g.fillText(`${C[cy].label} likes it, ${C[cx].label} does not`, box.l + 8, box.t + 14); g.textAlign = "right"; g.fillText(`${C[cx].label} likes it, ${C[cy].label} does not`, box.r - 8, box.b - 8); }
   const crowd = D.dots.systems;
   for (let i = 0; i < crowd.length; i++) { const vx = D.dots.values[cx][i], vy = D.dots.values[cy][i]; if (vx === null || vy === null) continue; g.fillStyle = colour(crowd[i]); g.globalAlpha = 0.18; g.fillRect(px(vx) - 1.2, py(vy) - 1.2, 2.4, 2.4); }
   points.length = 0;
@@ -196,12 +218,17 @@ function scatter() {
     if (!cap || cap.v[cx] === null || cap.v[cy] === null) return;
     const p = { x: px(cap.v[cx]), y: py(cap.v[cy]), i, s }; points.push(p);
     const on = !brushed || brushed.has(i + "/" + s);
-    g.globalAlpha = on ? 0.8 : 0.15; g.fillStyle = colour(s); g.beginPath(); g.arc(p.x, p.y, 4.2, 0, 7); g.fill();
+    g.globalAlpha = on ? 0.9 : 0.15; g.fillStyle = colour(s); g.beginPath(); g.arc(p.x, p.y, 4.2, 0, 7); g.fill();
   }));
   g.globalAlpha = 1;
   let lx = box.r; g.textAlign = "right"; g.font = "12px system-ui, sans-serif";
   if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = brief(S[s], 16), w = g.measureText(n).width; if (lx - w < 50 + g.measureText(brief(C[cy].label, 14)).width) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
   cv.setAttribute("aria-label", `Scatter of ${C[cx].label} and ${C[cy].label}, ${points.length} captions of the gallery`);
+}
+function select() { // the captions within the rectangle: values, not pixels, so that an address can hold it
+  const b = state.brush, found = new Set();
+  if (b) D.items.forEach((item, i) => item.captions.forEach((cap, s) => { if (!cap) return; const x = cap.v[state.x], y = cap.v[state.y]; if (x !== null && y !== null && x >= b[0] && x <= b[1] && y >= b[2] && y <= b[3]) found.add(i + "/" + s); }));
+  brushed = found.size ? found : null; if (!brushed) state.brush = null;
 }
 function brushing() {
   const cv = $("scatter"), b = $("brush"); let from = null;
@@ -217,10 +244,10 @@ function brushing() {
   cv.addEventListener("pointerleave", untip);
   cv.addEventListener("pointerup", (e) => {
     if (!from) return; const to = place(e), start = from; from = null; b.hidden = true;
-    if (Math.abs(to[0] - start[0]) + Math.abs(to[1] - start[1]) < 8) { const p = nearest(to); if (p) open(p.i, p.s); else if (brushed) { brushed = null; refresh(); } return; }
-    const inside = points.filter((p) => p.x >= Math.min(start[0], to[0]) && p.x <= Math.max(start[0], to[0]) && p.y >= Math.min(start[1], to[1]) && p.y <= Math.max(start[1], to[1]));
-    brushed = inside.length ? new Set(inside.map((p) => p.i + "/" + p.s)) : null;
-    refresh(); if (brushed) say(`${brushed.size} captions selected; see the gallery`);
+    if (Math.abs(to[0] - start[0]) + Math.abs(to[1] - start[1]) < 8) { const p = nearest(to); if (p) open(p.i, p.s); else if (brushed) { state.brush = null; select(); refresh(); } return; }
+    const sides = (a, b) => [Math.min(a, b), Math.max(a, b)].map((v) => +v.toPrecision(5));
+    state.brush = [...sides(plotBox.ux(start[0]), plotBox.ux(to[0])), ...sides(plotBox.uy(start[1]), plotBox.uy(to[1]))];
+    select(); refresh(); if (brushed) say(`${brushed.size} captions selected; see the gallery`);
   });
   cv.addEventListener("pointercancel", () => { from = null; b.hidden = true; });
 }
@@ -298,11 +325,11 @@ function gallery() {
 function buckets() {
   const c = state.metric;
   $("bucketcharts").innerHTML = D.buckets.map((b) => {
-    const all = b.parts.flatMap((p) => p.values.flatMap((v) => v[c])).filter((x) => x !== null), low = Math.min(...all, C[c].low === 0 ? 0 : Infinity), high = Math.max(...all), w = 420, left = 12, row = 22, x = (v) => left + (v - low) / (high - low || 1) * (w - left - 64);
+    const all = b.parts.flatMap((p) => p.values.flatMap((v) => v[c])).filter((x) => x !== null), low = Math.min(...all, C[c].low === 0 ? 0 : Infinity), high = Math.max(...all), w = 420, left = S.length > 1 ? Math.min(110, 16 + 7 * Math.max(...S.map((n) => brief(n, 14).length))) : 4, row = 22, bars = low === 0, x = (v) => left + (v - low) / (high - low || 1) * (w - left - 64);
     let y = 4, out = "";
     for (const p of b.parts) {
       y += 20; out += `<text x="0" y="${y}" font-weight="600">${esc(p.label)}</text><text class="q" x="${w}" y="${y}" text-anchor="end" font-size="12">${p.range ? esc(p.range) + ", " : ""}${p.n.toLocaleString("en")} captions</text>`; y += 6;
-      S.forEach((n, s) => { const [v, l, h] = p.values[s][c]; y += row; if (v === null) return; out += `<line class="axis" x1="${left}" x2="${w - 60}" y1="${y - 8}" y2="${y - 8}"/>${l !== null ? `<line x1="${x(l).toFixed(1)}" x2="${x(h).toFixed(1)}" y1="${y - 8}" y2="${y - 8}" stroke="${colour(s)}" stroke-width="5" stroke-opacity=".35" stroke-linecap="round"/>` : ""}<circle cx="${x(v).toFixed(1)}" cy="${y - 8}" r="5" fill="${colour(s)}"><title>${esc(n)}: ${fmt(v, c)}</title></circle><text x="${w}" y="${y - 4}" text-anchor="end">${fmt(v, c)}</text>`; });
+      S.forEach((n, s) => { const [v, l, h] = p.values[s][c]; y += row; if (S.length > 1) out += `<text class="q" x="${left - 10}" y="${y - 4}" text-anchor="end" font-size="12">${esc(brief(n, 14))}<title>${esc(n)}</title></text>`; if (v === null) { out += `<text class="q" x="${w}" y="${y - 4}" text-anchor="end">–</text>`; return; } if (bars) { const to = Math.max(x(v), left + 1); out += `<rect x="${left}" y="${y - 13}" width="${(to - left).toFixed(1)}" height="10" fill="${colour(s)}"><title>${esc(n)}: ${fmt(v, c)}</title></rect>${l === null ? "" : `<path d="M${x(l).toFixed(1)},${y - 8}H${x(h).toFixed(1)}M${x(l).toFixed(1)},${y - 12}v8M${x(h).toFixed(1)},${y - 12}v8" stroke="var(--ink)" stroke-width="1.2" fill="none"><title>${fmt(l, c)} to ${fmt(h, c)}</title></path>`}<text x="${w}" y="${y - 4}" text-anchor="end">${fmt(v, c)}</text>`; return; } out += `<line class="axis" x1="${left}" x2="${w - 56}" y1="${y - 8}" y2="${y - 8}"/>${l !== null ? `<line x1="${x(l).toFixed(1)}" x2="${x(h).toFixed(1)}" y1="${y - 8}" y2="${y - 8}" stroke="${colour(s)}" stroke-width="5" stroke-opacity=".35" stroke-linecap="round"/>` : ""}<circle cx="${x(v).toFixed(1)}" cy="${y - 8}" r="5" fill="${colour(s)}"><title>${esc(n)}: ${fmt(v, c)}</title></circle><text x="${w}" y="${y - 4}" text-anchor="end">${fmt(v, c)}</text>`; });
       y += 8;
     }
     return `<div class="card"><h3>By ${esc(b.title)}</h3><svg viewBox="0 0 ${w} ${y}" width="${w}" font-size="13" role="img" aria-label="${esc(C[c].label)} by ${esc(b.title)}">${out}</svg></div>`;
@@ -319,8 +346,8 @@ function about() {
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
-  html += `<h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta cider_d meteor --set verdicts.json</code> reads as human judgements.</p>`;
-  html += `<h3>Keys</h3><p><kbd>j</kbd> <kbd>k</kbd> next and previous sample, <kbd>Enter</kbd> open, <kbd>←</kbd> <kbd>→</kbd> other system, <kbd>/</kbd> find, <kbd>Esc</kbd> close.</p><p class="remark">captious ${esc(D.version)}</p></div>`;
+  html += `<div id="verdicts"><h3>Your verdicts</h3><p>Mark captions as good or bad. The marks stay in this browser; “Export verdicts” writes a file that <code>captious meta cider_d meteor --set verdicts.json</code> reads as human judgements.</p></div>`;
+  html += `<div id="keys"><h3>Keys</h3><p><kbd>j</kbd> <kbd>k</kbd> next and previous sample, <kbd>Enter</kbd> open, <kbd>←</kbd> <kbd>→</kbd> other system, <kbd>/</kbd> find, <kbd>Esc</kbd> close.</p></div><p class="remark">captious ${esc(D.version)}</p></div>`;
   $("aboutbody").innerHTML = html;
 }
 
@@ -345,7 +372,7 @@ function open(i, s, quiet) {
   if (!d.open) d.showModal();
   d.scrollTop = 0;
   if (told.length) { const same = told.findIndex((t) => t.metric === tab), seen = told.findIndex((t) => t.parts.some((p) => p.kind === "RegionAttention")); showWhy(told, same >= 0 ? same : Math.max(0, seen)); }
-  $("remark").addEventListener("input", (e) => { const v = verdicts[key(...current)] = verdicts[key(...current)] || {}; v.remark = e.target.value; store(); });
+  $("remark").addEventListener("input", (e) => { const v = verdictOn(...current); v.remark = e.target.value; store(); });
   if (!quiet) remember();
 }
 async function explainRow(row, i, s) {
@@ -369,20 +396,23 @@ function step(by) {
 }
 
 // -- verdicts ---------------------------------------------------------------------------------
-const KEY = "captious " + D.title + " " + D.captions + " " + (D.items[0] ? D.items[0].id : "");
+const KEY = "captious " + (REMOTE || D.title + " " + D.captions + " " + (D.items[0] ? D.items[0].id : ""));
 let verdicts = {};
 try { verdicts = JSON.parse(localStorage.getItem(KEY) || "{}"); } catch { /* no storage here: verdicts live as long as the page */ }
-const key = (i, s) => D.items[i].id + "\n" + S[s];
+for (const [k, v] of Object.entries(verdicts)) if (!v.about) delete verdicts[k]; // of an older version
+const key = (i, s) => [D.items[i].id, S[s], D.items[i].captions[s].t].join("\n"); // a new caption of the same system has no verdict yet
+// A verdict carries what it is about: the explorer does not hold every sample at once.
+const verdictOn = (i, s) => { const item = D.items[i]; return verdicts[key(i, s)] = verdicts[key(i, s)] || { about: { id: item.id, group: S[s], image: item.image, caption: item.captions[s].t, references: item.refs } }; };
 const store = () => { try { localStorage.setItem(KEY, JSON.stringify(verdicts)); } catch { /* as above */ } counted(); };
-const counted = () => { const n = Object.values(verdicts).filter((v) => v.rating !== undefined).length; $("export").textContent = n ? `Export ${n} verdict${n > 1 ? "s" : ""}` : "Export verdicts"; };
+const mine = () => { const here = REMOTE ? null : new Set(D.items.flatMap((item, i) => item.captions.map((cap, s) => cap && key(i, s)))); return Object.entries(verdicts).filter(([k, v]) => v.rating !== undefined && (REMOTE || here.has(k))).map(([, v]) => v); };
+const counted = () => { const n = mine().length; $("export").textContent = n ? `Export ${n} verdict${n > 1 ? "s" : ""}` : "Export verdicts"; };
 function exported() {
   const records = new Map();
-  D.items.forEach((item, i) => item.captions.forEach((cap, s) => {
-    const v = cap && verdicts[key(i, s)]; if (!v || v.rating === undefined) return;
-    const same = (item.image || item.id) + "\n" + cap.t, old = records.get(same);
-    if (old) { old.rating.push(v.rating); return; } // two systems said the same: one record, two ratings
-    records.set(same, { id: item.id, group: S[s], image: item.image, caption: cap.t, references: item.refs, rating: [v.rating], remark: v.remark || "" });
-  }));
+  for (const v of mine()) {
+    const same = (v.about.image || v.about.id) + "\n" + v.about.caption, old = records.get(same);
+    if (old) { old.rating.push(v.rating); continue; } // two systems said the same: one record, two ratings
+    records.set(same, { ...v.about, rating: [v.rating], remark: v.remark || "" });
+  }
   return [...records.values()].map((r) => ({ ...r, rating: r.rating.length === 1 ? r.rating[0] : r.rating }));
 }
 
@@ -393,6 +423,7 @@ function remember() {
   for (const k of ["caption", "system", "mode", "sort", "find"]) if (state[k] && state[k] !== FIRST[k]) q.set(k, state[k]);
   for (const k of ["metric", "x", "y"]) if (state[k] !== FIRST[k]) q.set(k, C[state[k]].name);
   for (const k of ["base", "vs"]) if (state[k] !== FIRST[k]) q.set(k, S[state[k]]);
+  if (state.brush) q.set("brush", state.brush.join(" "));
   const text = "#" + q; if (text !== location.hash && !(text === "#" && !location.hash.includes("="))) history.replaceState(null, "", text === "#" ? location.pathname + location.search : text);
 }
 function recall() {
@@ -402,6 +433,7 @@ function recall() {
   for (const k of ["metric", "x", "y"]) state[k] = col(k) >= 0 ? col(k) : FIRST[k];
   for (const k of ["base", "vs"]) state[k] = one(k) >= 0 ? one(k) : FIRST[k];
   if (!MODES[state.mode]) state.mode = "all";
+  const b = (q.get("brush") || "").split(" ").map(Number); state.brush = b.length === 4 && b.every(Number.isFinite) ? b : null; select();
   state.caption = q.get("caption"); state.system = q.get("system");
 }
 const tip = (text, x, y) => { const t = $("tip"); t.textContent = text; t.hidden = false; const host = $("caption").open ? $("caption") : document.body; if (t.parentElement !== host) host.append(t); const r = t.getBoundingClientRect(); t.style.left = Math.max(6, Math.min(x + 12, innerWidth - r.width - 8)) + "px"; t.style.top = (y + r.height + 24 > innerHeight ? y - r.height - 10 : y + 16) + "px"; };
@@ -413,7 +445,7 @@ function selects() {
   $("base").innerHTML = S.map((n, i) => `<option value="${i}" ${i === state.base ? "selected" : ""}>${esc(n)}</option>`).join("");
   document.querySelector(".base").hidden = S.length < 2; $("find").value = state.find;
 }
-function refresh() { selects(); overview(); ridges(); gap(); trend(); scatter(); gallery(); buckets(); remember(); }
+function refresh() { selects(); overview(); ridges(); gap(); short(); trend(); scatter(); gallery(); buckets(); remember(); }
 function theme(to) {
   const dark = to ? to === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (to) document.documentElement.dataset.theme = to;
@@ -422,9 +454,10 @@ function theme(to) {
 document.addEventListener("click", (e) => {
   const b = e.target.closest("button"); if (!b) { if (e.target === $("caption")) $("caption").close(); return; }
   if (b.dataset.copy) copy(copied(b.dataset.copy), b.textContent);
+  else if (b.dataset.sorted) { Object.assign(state, { sort: b.dataset.sorted, mode: "all" }); gallery(); remember(); $("gallery").scrollIntoView(); }
   else if (b.dataset.mode) { state.mode = b.dataset.mode; gallery(); remember(); }
   else if (b.dataset.verdict !== undefined) {
-    const k = key(+b.dataset.i, +b.dataset.s), v = verdicts[k] = verdicts[k] || {}, r = +b.dataset.verdict;
+    const v = verdictOn(+b.dataset.i, +b.dataset.s), r = +b.dataset.verdict;
     if (v.rating === r) delete v.rating; else v.rating = r;
     store(); document.querySelectorAll(`[data-verdict][data-i="${b.dataset.i}"][data-s="${b.dataset.s}"]`).forEach((o) => o.setAttribute("aria-pressed", v.rating === +o.dataset.verdict));
   }
@@ -437,10 +470,10 @@ document.addEventListener("click", (e) => {
   else if (b.classList.contains("photo")) open(+b.closest(".item").dataset.i, 0);
   else if (b.id === "columns") { state.all = !state.all; overview(); }
   else if (b.id === "theme") { theme(b.dataset.shade); scatter(); }
-  else if (b.id === "unbrush") { brushed = null; refresh(); }
+  else if (b.id === "unbrush") { state.brush = null; select(); refresh(); }
   else if (b.id === "export") { const r = exported(); if (!r.length) say("Mark a caption as good or bad first"); else download("verdicts.json", JSON.stringify(r, null, 1) + "\n", "application/json"); }
 });
-for (const [id, names] of [["base", ["base"]], ["metric", ["metric"]], ["bucketmetric", ["metric"]], ["versus", ["vs"]], ["x", ["x"]], ["y", ["y"]]]) $(id).addEventListener("change", (e) => { for (const n of names) state[n] = +e.target.value; if (id === "x" || id === "y") brushed = null; refresh(); });
+for (const [id, names] of [["base", ["base"]], ["metric", ["metric"]], ["bucketmetric", ["metric"]], ["versus", ["vs"]], ["x", ["x"]], ["y", ["y"]]]) $(id).addEventListener("change", (e) => { for (const n of names) state[n] = +e.target.value; if (id === "x" || id === "y") { state.brush = null; select(); } refresh(); });
 $("sort").addEventListener("change", (e) => { state.sort = e.target.value; gallery(); remember(); });
 let typing; $("find").addEventListener("input", (e) => { clearTimeout(typing); typing = setTimeout(() => { state.find = e.target.value.trim(); gallery(); remember(); }, 120); });
 $("caption").addEventListener("close", () => { untip(); state.caption = state.system = null; const i = current && current[0]; current = null; remember(); if (i !== null && document.activeElement === document.body) { const n = document.querySelector(`.item[data-i="${i}"] .photo`); if (n) n.focus({ preventScroll: true }); } });
