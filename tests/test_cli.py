@@ -448,3 +448,8 @@ def test_compare_prints_every_test_that_it_corrects_for(capsys, files, tmp_path)
     assert "\\mathbf" in out.split("\\end{tabular}")[0]
     assert "system & rouge-l" in out
     assert "% a = caps, b = worse, c = third" in out
+
+
+def test_every_verb_writes_to_a_file():
+    lacking = [verb.name for verb in completion.collect() if "--output" not in verb.options]
+    assert lacking == ["serve"]  # it writes its runs into --data

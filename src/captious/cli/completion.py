@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from typing import Any
+
+from captious.cli import _options
 
 _INSTALL = {
     "bash": "captious completion bash > ~/.local/share/bash-completion/completions/captious",
@@ -41,13 +42,14 @@ def add_parser(subs: Any) -> None:
         + "; ".join(_INSTALL.values()),
     )
     parser.add_argument("shell", choices=list(_INSTALL))
+    _options.output(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
     write = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell]
-    sys.stdout.write(write(collect()))
+    _options.write(args, write(collect()))
     return 0
 
 

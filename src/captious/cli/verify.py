@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ def add_parser(subs: Any) -> None:
         help="largest difference (default: 1e-9; 2e-6 where a network computes the score, because "
         "it rounds differently with other threads)",
     )
+    _options.output(parser)
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -46,8 +46,9 @@ def run(args: argparse.Namespace) -> int:
             + "\n".join(f"  - {p}" for p in problems[:20])
             + (f"\n  ... and {len(problems) - 20} more" if len(problems) > 20 else "")
         )
-    sys.stdout.write(
-        f"{args.result}: holds ({len(stored):,} captions, {len(stored.signatures)} columns)\n"
+    _options.write(
+        args,
+        f"{args.result}: holds ({len(stored):,} captions, {len(stored.signatures)} columns)\n",
     )
     return 0
 

@@ -44,7 +44,7 @@ class CaptiousRef(_Composite):
     name: ClassVar[str] = "captious_ref"
     without_image: ClassVar[str] = "captious_ref(image=False)"
     columns: ClassVar[tuple[Column, ...]] = _column(
-        "captious_ref", "expected human judgement, from references and image"
+        "captious_ref", "how good people would find the caption, from references and image"
     )
     modules: ClassVar[dict[str, str]] = {
         "torch": "neural",
@@ -69,7 +69,7 @@ class CaptiousFree(_Composite):
 
     name: ClassVar[str] = "captious_free"
     columns: ClassVar[tuple[Column, ...]] = _column(
-        "captious_free", "expected human judgement, from the image alone"
+        "captious_free", "how good people would find the caption, from the image alone"
     )
     modules: ClassVar[dict[str, str]] = {"torch": "neural", "safetensors": "neural"}
 
