@@ -286,17 +286,37 @@ def test_a_dataset_of_fiftyone(monkeypatch):
     made = fiftyone.dataset(table, "captions", persistent=True)
     assert (made.name, made.persistent) == ("captions", True)
     check_fiftyone(made, table)
+
+    def tags(caption):
+        return float(len(caption))
+
+    three = ["rouge_l", "rouge_l(tokenizer='intl')", tags]
+    crowd = captious.score(["a dog"], [["a dog"]], images=["x.jpg"], metrics=three, intervals=False)
+    (only,) = fiftyone.dataset(crowd)
+    assert sorted(only.fields)[-3:] == ["rouge_l_tokenizer_intl", "system", "tags_2"]
+    assert only["tags_2"] == 5.0  # a sample of FiftyOne has tags of its own
     bare = captious.score(["a dog"], [["a dog"]], metrics="bleu", intervals=False)
     with pytest.raises(InputError, match="name no photograph"):
         fiftyone.dataset(bare)
 
 
+@pytest.mark.filterwarnings("ignore")  # FiftyOne's packages warn of each other
 def test_a_dataset_in_fiftyone_itself():
+    """FiftyOne needs a MongoDB: its own, or one named by FIFTYONE_DATABASE_URI."""
     host = pytest.importorskip("fiftyone", reason="the host fiftyone is not installed")
     table = scored_with_photographs()
     made = fiftyone.dataset(table)
     try:
         check_fiftyone(made, table)
+        fields = made.get_field_schema()
+        assert isinstance(fields["bleu_1"], host.FloatField)
+        assert isinstance(fields["references"], host.ListField)
+        best = made.sort_by("distinct", reverse=True).first()  # the number is one to sort by
+        assert best["distinct"] == max(table["distinct"])
+        assert made.match(host.ViewField("bleu_1") > 0.5).values("caption") == ["a dog"]
+        with pytest.raises(ValueError, match=made.name):
+            fiftyone.dataset(table, made.name)  # the host's own error: the name is taken
+        assert len(fiftyone.dataset(table, made.name, overwrite=True)) == 2
     finally:
         host.delete_dataset(made.name)
 
