@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import pickle
 import re
 import subprocess
@@ -93,17 +94,77 @@ def test_a_collection(ours, corpus):
     assert float(found["rouge"]) == pytest.approx(corpus["rouge_l"])
 
 
-def test_bad_use_leaves_the_state(ours):
+def test_bad_use_leaves_the_state(ours, corpus):
     for metric in (ours.RougeL(), ours.CiderD()):
         metric.update(CAPTIONS[:2], REFERENCES[:2])
         before = float(metric.compute())
-        with pytest.raises(ValueError, match=r"captions\[1\]"):
-            metric.update(["a", 3], [["a"], ["b"]])
-        with pytest.raises(ValueError, match="2 captions, but 1 lists"):
-            metric.update(["a", "b"], [["a"]])
-        assert float(_quiet(metric.compute)) == before
+        for call in (metric.update, metric):  # forward computes on an emptied state
+            with pytest.raises(ValueError, match=r"preds\[1\] is int"):
+                call(["a", 3], [["a"], ["b"]])
+            with pytest.raises(ValueError, match="2 captions, target has 1"):
+                call(["a", "b"], [["a"]])
+            with pytest.raises(ValueError, match=r"target\[0\]: the caption has no reference"):
+                call(["a", "b"], [None, ["a"]])
+            with pytest.raises(ValueError, match=r"target\[1\]: references are a list"):
+                call(["a", "b"], [["a"], 3])
+            with pytest.raises(ValueError, match="preds is a list"):
+                call(3, [["a"]])
+            assert float(_quiet(metric.compute)) == before
+        metric.update(CAPTIONS[2:], REFERENCES[2:])
+        metric_name = metric.metric.name
+        assert float(metric.compute()) == pytest.approx(corpus[metric_name], rel=1e-12)
     with pytest.raises(ValueError, match="say which metric"):
         ours.CaptionMetric()
+
+
+def test_batches_of_one_image(ours, corpus):
+    """CIDEr of one image is not defined: a step says NaN, the epoch has its value."""
+    metric = ours.CiderD()
+    metric.update(CAPTIONS[:1], REFERENCES[:1])
+    with pytest.raises(ValueError, match="at least two images"):
+        metric.compute()
+    metric.reset()
+    for i in range(4):
+        assert np.isnan(float(metric(CAPTIONS[i : i + 1], REFERENCES[i : i + 1])))
+    assert float(metric.compute()) == pytest.approx(corpus["cider_d"], rel=1e-12)
+
+
+def test_labels_and_pictures_in_memory(ours):
+    """What metrics look at arrives as it does in captious.score, whether texts are kept or not."""
+    labels = [["dog"], ["bus"]]
+    chair = ours.Chair()
+    chair.update(["a dog and a cat", "a bus"], [["a dog"], ["a bus"]], objects=labels)
+    found = chair.compute()
+    assert (float(found["chair_s"]), float(found["chair_i"])) == (0.5, pytest.approx(1 / 3))
+    with pytest.raises(ValueError, match="chair needs object labels"):
+        ours.Chair().update(["a dog"], [["a dog"]])
+    both = ours.VifidelCider()
+    assert both.keeps_texts
+    with pytest.raises(ValueError, match="needs object labels"):
+        both.update(["a dog"], [["a dog"]])  # at once, not at the end of the epoch
+    both.update(CAPTIONS[:1], REFERENCES[:1], objects=labels[:1])
+    both.update(CAPTIONS[1:2], REFERENCES[1:2], objects=labels[1:])
+    whole = captious.score(CAPTIONS[:2], REFERENCES[:2], objects=labels, metrics="vifidel_cider")
+    assert float(both.compute()) == pytest.approx(whole.corpus["vifidel_cider"], rel=1e-12)
+    from captious.compat.torchmetrics import _opened, _written
+
+    picture = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+    from PIL import Image
+
+    back = Image.open(io.BytesIO(_opened(_written(picture, "images[0]"))))
+    np.testing.assert_array_equal(np.asarray(back), picture)
+    assert _opened(_written("a.jpg", "images[0]")) == "a.jpg"
+
+
+def test_a_metric_that_compares_captions(ours):
+    """Diversity counts on the captions themselves, in whatever batches they come."""
+    metric = ours.Diversity()
+    metric.update(["a dog runs", "a cat"])
+    metric.update(["a dog runs"])
+    expected = captious.score(["a dog runs", "a cat", "a dog runs"], metrics="diversity").corpus
+    found = metric.compute()
+    assert float(found["div_1"]) == expected["div_1"] == 1.0
+    assert float(found["vocabulary"]) == pytest.approx(4.0)
 
 
 _WORKER = """
@@ -143,8 +204,11 @@ def test_compute_as_evaluate_does(corpus):
     assert found == {"cider_d": corpus["cider_d"], "bleu_4": corpus["bleu_4"]}
     single = compute(predictions=["a dog"], references=["a dog"], metrics="rouge_l")
     assert single == {"rouge_l": 1.0}
-    with pytest.raises(ValueError, match="entry 2"):
-        compute(predictions=["a", 4], references=[["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"predictions\[1\] is int.*\nreferences\[0\]: the cap"):
+        compute(predictions=["a", 4], references=[None, ["b"]])
+    with pytest.raises(ValueError, match=r"references\[1\]\[0\] is int"):
+        compute(predictions=["a", "b"], references=[["a"], [4]])
+    assert compute(predictions=["a dog a dog"], metrics="distinct") == {"distinct": 0.5}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -169,6 +233,8 @@ def test_a_score_of_scikit_learn(corpus):
         caption_score(REFERENCES, CAPTIONS, metric="bleu")
     with pytest.raises(ValueError, match="3 captions"):
         caption_score(REFERENCES, CAPTIONS[:3])
+    with pytest.raises(ValueError, match=r"y_true\[0\]: the caption has no reference"):
+        caption_score([None, *REFERENCES[1:]], CAPTIONS)
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     base = pytest.importorskip("sklearn.base")
 

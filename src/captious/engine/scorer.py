@@ -286,9 +286,9 @@ class Scorer:
         for metric in leaves(step.metric for step in self.steps):
             if type(metric).prepare is Metric.prepare:
                 out[metric] = None
-            elif getattr(metric, "df", "corpus") != "corpus":
+            elif not metric.counts_run:
                 out[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
-            elif sample is not None and hasattr(metric, "df"):
+            elif sample is not None and hasattr(metric, "df") and not metric.reads_captions:
                 out[metric] = metric.seal(metric.prepare(sample))
         return out
 
