@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -268,6 +270,46 @@ def test_aggregations_of_lmms_eval(corpus):
         harness.coco_cider([results[0] | {"pred": None}])
     with pytest.raises(KeyError, match="CIDEr"):
         harness.coco_aggregation_result(results, "CIDER")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_aggregations_are_those_of_lmms_eval_itself(tmp_path, monkeypatch, capsys):
+    """Its own task files, with capitals and punctuation that its tokeniser (Java) cuts."""
+    host = pytest.importorskip("lmms_eval", reason="the host lmms-eval is not installed")
+    pytest.importorskip("pycocotools", reason="pycocotools is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed")
+    monkeypatch.chdir(tmp_path)  # it writes submission files
+    tasks = types.ModuleType("lmms_eval.tasks")  # the package itself imports every model
+    tasks.__path__ = [f"{host.__path__[0]}/tasks"]
+    monkeypatch.setitem(sys.modules, "lmms_eval.tasks", tasks)
+    results = [
+        {"answer": ["A dog runs on the grass.", "the dog is running!"], "pred": "A dog, on grass",
+         "image_id": 7, "id": 0},
+        {"answer": ["a red bus on a street", "Bus."], "pred": "A red BUS", "image_id": 9, "id": 1},
+        {"answer": ["two men stand", "men"], "pred": "two men", "image_id": 11, "id": 2},
+    ]  # fmt: skip
+    for task, prefix in (("coco_cap", "coco"), ("flickr30k", "flickr"), ("nocaps", "nocaps")):
+        theirs = importlib.import_module(f"lmms_eval.tasks.{task}.utils")
+        for what in ("bleu4", "rougel", "cider", "meteor"):
+            expected = getattr(theirs, f"{prefix}_{what}")(results, None)
+            found = getattr(harness, f"{prefix}_{what}")(results, None)
+            assert found == pytest.approx(expected, rel=1e-11), (task, what)
+
+
+def test_the_scorer_of_vlmevalkit_does_not_tokenise(capsys):
+    """VLMEvalKit hands raw texts to pycocoevalcap's scorers; so do we."""
+    bleu = pytest.importorskip("pycocoevalcap.bleu.bleu", reason="pycocoevalcap is not installed")
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    ref = {"0": ["A dog, on grass."], "1": ["a  red Bus"], "2": ["two men"]}
+    gt = {"0": ["A dog on grass.", "a dog"], "1": ["a red bus", "Bus"], "2": ["two men stand"]}
+    found = harness.COCO_Caption_Scorer(ref, gt).compute_scores()
+    expected = bleu.Bleu(4).compute_score(gt, ref)[0]
+    assert found["Bleu"] == pytest.approx([100 * value for value in expected], rel=1e-11)
+    assert found["ROUGE_L"] == pytest.approx(100 * Rouge().compute_score(gt, ref)[0], rel=1e-11)
+    assert found["CIDEr"] == pytest.approx(100 * Cider().compute_score(gt, ref)[0], rel=1e-11)
 
 
 def test_the_scorer_of_vlmevalkit(corpus, capsys):

@@ -83,9 +83,9 @@ def use(settings: Settings | None = None, **changes: Any) -> Iterator[Settings]:
     known = [f.name for f in fields(Settings)]
     wrong = next((name for name in changes if name not in known), None)
     if wrong is not None:
+        hint = did_you_mean(wrong, [*known, *_MEANT.values()], _MEANT)
         raise UsageError(
-            f"there is no argument or setting {wrong!r}.{did_you_mean(wrong, [*known, *_MEANT.values()], _MEANT)} "
-            f"Settings are: {', '.join(known)}."
+            f"there is no argument or setting {wrong!r}.{hint} Settings are: {', '.join(known)}."
         )
     chosen = replace(settings or get(), **changes)
     token = _active.set(chosen)

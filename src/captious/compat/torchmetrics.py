@@ -95,7 +95,8 @@ class CaptionMetric(_Base):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add captions and return their value alone; wrong input leaves the state as it was."""
         kept = {name: _copied(getattr(self, name)) for name in self._defaults}
-        count, self._forwarding = self._update_count, True
+        count: int = getattr(self, "_update_count", 0)
+        self._forwarding = True
         try:
             return super().forward(*args, **kwargs)
         except Exception:
