@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import io
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -93,17 +96,77 @@ def test_a_collection(ours, corpus):
     assert float(found["rouge"]) == pytest.approx(corpus["rouge_l"])
 
 
-def test_bad_use_leaves_the_state(ours):
+def test_bad_use_leaves_the_state(ours, corpus):
     for metric in (ours.RougeL(), ours.CiderD()):
         metric.update(CAPTIONS[:2], REFERENCES[:2])
         before = float(metric.compute())
-        with pytest.raises(ValueError, match=r"captions\[1\]"):
-            metric.update(["a", 3], [["a"], ["b"]])
-        with pytest.raises(ValueError, match="2 captions, but 1 lists"):
-            metric.update(["a", "b"], [["a"]])
-        assert float(_quiet(metric.compute)) == before
+        for call in (metric.update, metric):  # forward computes on an emptied state
+            with pytest.raises(ValueError, match=r"preds\[1\] is int"):
+                call(["a", 3], [["a"], ["b"]])
+            with pytest.raises(ValueError, match="2 captions, target has 1"):
+                call(["a", "b"], [["a"]])
+            with pytest.raises(ValueError, match=r"target\[0\]: the caption has no reference"):
+                call(["a", "b"], [None, ["a"]])
+            with pytest.raises(ValueError, match=r"target\[1\]: references are a list"):
+                call(["a", "b"], [["a"], 3])
+            with pytest.raises(ValueError, match="preds is a list"):
+                call(3, [["a"]])
+            assert float(_quiet(metric.compute)) == before
+        metric.update(CAPTIONS[2:], REFERENCES[2:])
+        metric_name = metric.metric.name
+        assert float(metric.compute()) == pytest.approx(corpus[metric_name], rel=1e-12)
     with pytest.raises(ValueError, match="name a metric"):
         ours.CaptionMetric()
+
+
+def test_batches_of_one_image(ours, corpus):
+    """CIDEr of one image is not defined: a step says NaN, the epoch has its value."""
+    metric = ours.CiderD()
+    metric.update(CAPTIONS[:1], REFERENCES[:1])
+    with pytest.raises(ValueError, match="at least two images"):
+        metric.compute()
+    metric.reset()
+    for i in range(4):
+        assert np.isnan(float(metric(CAPTIONS[i : i + 1], REFERENCES[i : i + 1])))
+    assert float(metric.compute()) == pytest.approx(corpus["cider_d"], rel=1e-12)
+
+
+def test_labels_and_pictures_in_memory(ours):
+    """What metrics look at arrives as it does in captious.score, whether texts are kept or not."""
+    labels = [["dog"], ["bus"]]
+    chair = ours.Chair()
+    chair.update(["a dog and a cat", "a bus"], [["a dog"], ["a bus"]], objects=labels)
+    found = chair.compute()
+    assert (float(found["chair_s"]), float(found["chair_i"])) == (0.5, pytest.approx(1 / 3))
+    with pytest.raises(ValueError, match="chair needs object labels"):
+        ours.Chair().update(["a dog"], [["a dog"]])
+    both = ours.VifidelCider()
+    assert both.keeps_texts
+    with pytest.raises(ValueError, match="needs object labels"):
+        both.update(["a dog"], [["a dog"]])  # at once, not at the end of the epoch
+    both.update(CAPTIONS[:1], REFERENCES[:1], objects=labels[:1])
+    both.update(CAPTIONS[1:2], REFERENCES[1:2], objects=labels[1:])
+    whole = captious.score(CAPTIONS[:2], REFERENCES[:2], objects=labels, metrics="vifidel_cider")
+    assert float(both.compute()) == pytest.approx(whole.corpus["vifidel_cider"], rel=1e-12)
+    from captious.compat.torchmetrics import _opened, _written
+
+    picture = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+    from PIL import Image
+
+    back = Image.open(io.BytesIO(_opened(_written(picture, "images[0]"))))
+    np.testing.assert_array_equal(np.asarray(back), picture)
+    assert _opened(_written("a.jpg", "images[0]")) == "a.jpg"
+
+
+def test_a_metric_that_compares_captions(ours):
+    """Diversity counts on the captions themselves, in whatever batches they come."""
+    metric = ours.Diversity()
+    metric.update(["a dog runs", "a cat"])
+    metric.update(["a dog runs"])
+    expected = captious.score(["a dog runs", "a cat", "a dog runs"], metrics="diversity").corpus
+    found = metric.compute()
+    assert float(found["div_1"]) == expected["div_1"] == 1.0
+    assert float(found["vocabulary"]) == pytest.approx(4.0)
 
 
 _WORKER = """
@@ -143,8 +206,11 @@ def test_compute_as_evaluate_does(corpus):
     assert found == {"cider_d": corpus["cider_d"], "bleu_4": corpus["bleu_4"]}
     single = compute(predictions=["a dog"], references=["a dog"], metrics="rouge_l")
     assert single == {"rouge_l": 1.0}
-    with pytest.raises(ValueError, match="entry 2"):
-        compute(predictions=["a", 4], references=[["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"predictions\[1\] is int.*\nreferences\[0\]: the cap"):
+        compute(predictions=["a", 4], references=[None, ["b"]])
+    with pytest.raises(ValueError, match=r"references\[1\]\[0\] is int"):
+        compute(predictions=["a", "b"], references=[["a"], [4]])
+    assert compute(predictions=["a dog a dog"], metrics="distinct") == {"distinct": 0.5}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -169,6 +235,8 @@ def test_a_score_of_scikit_learn(corpus):
         caption_score(REFERENCES, CAPTIONS, metric="bleu")
     with pytest.raises(ValueError, match="3 captions"):
         caption_score(REFERENCES, CAPTIONS[:3])
+    with pytest.raises(ValueError, match=r"y_true\[0\]: the caption has no reference"):
+        caption_score([None, *REFERENCES[1:]], CAPTIONS)
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     base = pytest.importorskip("sklearn.base")
 
@@ -202,6 +270,46 @@ def test_aggregations_of_lmms_eval(corpus):
         harness.coco_cider([results[0] | {"pred": None}])
     with pytest.raises(KeyError, match="CIDEr"):
         harness.coco_aggregation_result(results, "CIDER")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_aggregations_are_those_of_lmms_eval_itself(tmp_path, monkeypatch, capsys):
+    """Its own task files, with capitals and punctuation that its tokeniser (Java) cuts."""
+    host = pytest.importorskip("lmms_eval", reason="the host lmms-eval is not installed")
+    pytest.importorskip("pycocotools", reason="pycocotools is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed")
+    monkeypatch.chdir(tmp_path)  # it writes submission files
+    tasks = types.ModuleType("lmms_eval.tasks")  # the package itself imports every model
+    tasks.__path__ = [f"{host.__path__[0]}/tasks"]
+    monkeypatch.setitem(sys.modules, "lmms_eval.tasks", tasks)
+    results = [
+        {"answer": ["A dog runs on the grass.", "the dog is running!"], "pred": "A dog, on grass",
+         "image_id": 7, "id": 0},
+        {"answer": ["a red bus on a street", "Bus."], "pred": "A red BUS", "image_id": 9, "id": 1},
+        {"answer": ["two men stand", "men"], "pred": "two men", "image_id": 11, "id": 2},
+    ]  # fmt: skip
+    for task, prefix in (("coco_cap", "coco"), ("flickr30k", "flickr"), ("nocaps", "nocaps")):
+        theirs = importlib.import_module(f"lmms_eval.tasks.{task}.utils")
+        for what in ("bleu4", "rougel", "cider", "meteor"):
+            expected = getattr(theirs, f"{prefix}_{what}")(results, None)
+            found = getattr(harness, f"{prefix}_{what}")(results, None)
+            assert found == pytest.approx(expected, rel=1e-11), (task, what)
+
+
+def test_the_scorer_of_vlmevalkit_does_not_tokenise(capsys):
+    """VLMEvalKit hands raw texts to pycocoevalcap's scorers; so do we."""
+    bleu = pytest.importorskip("pycocoevalcap.bleu.bleu", reason="pycocoevalcap is not installed")
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    ref = {"0": ["A dog, on grass."], "1": ["a  red Bus"], "2": ["two men"]}
+    gt = {"0": ["A dog on grass.", "a dog"], "1": ["a red bus", "Bus"], "2": ["two men stand"]}
+    found = harness.COCO_Caption_Scorer(ref, gt).compute_scores()
+    expected = bleu.Bleu(4).compute_score(gt, ref)[0]
+    assert found["Bleu"] == pytest.approx([100 * value for value in expected], rel=1e-11)
+    assert found["ROUGE_L"] == pytest.approx(100 * Rouge().compute_score(gt, ref)[0], rel=1e-11)
+    assert found["CIDEr"] == pytest.approx(100 * Cider().compute_score(gt, ref)[0], rel=1e-11)
 
 
 def test_the_scorer_of_vlmevalkit(corpus, capsys):
@@ -286,17 +394,37 @@ def test_a_dataset_of_fiftyone(monkeypatch):
     made = fiftyone.dataset(table, "captions", persistent=True)
     assert (made.name, made.persistent) == ("captions", True)
     check_fiftyone(made, table)
+
+    def tags(caption):
+        return float(len(caption))
+
+    three = ["rouge_l", "rouge_l(tokenizer='intl')", tags]
+    crowd = captious.score(["a dog"], [["a dog"]], images=["x.jpg"], metrics=three, intervals=False)
+    (only,) = fiftyone.dataset(crowd)
+    assert sorted(only.fields)[-3:] == ["rouge_l_tokenizer_intl", "system", "tags_2"]
+    assert only["tags_2"] == 5.0  # a sample of FiftyOne has tags of its own
     bare = captious.score(["a dog"], [["a dog"]], metrics="bleu", intervals=False)
     with pytest.raises(InputError, match="have no photograph"):
         fiftyone.dataset(bare)
 
 
+@pytest.mark.filterwarnings("ignore")  # FiftyOne's packages warn of each other
 def test_a_dataset_in_fiftyone_itself():
+    """FiftyOne needs a MongoDB: its own, or one named by FIFTYONE_DATABASE_URI."""
     host = pytest.importorskip("fiftyone", reason="the host fiftyone is not installed")
     table = scored_with_photographs()
     made = fiftyone.dataset(table)
     try:
         check_fiftyone(made, table)
+        fields = made.get_field_schema()
+        assert isinstance(fields["bleu_1"], host.FloatField)
+        assert isinstance(fields["references"], host.ListField)
+        best = made.sort_by("distinct", reverse=True).first()  # the number is one to sort by
+        assert best["distinct"] == max(table["distinct"])
+        assert made.match(host.ViewField("bleu_1") > 0.5).values("caption") == ["a dog"]
+        with pytest.raises(ValueError, match=made.name):
+            fiftyone.dataset(table, made.name)  # the host's own error: the name is taken
+        assert len(fiftyone.dataset(table, made.name, overwrite=True)) == 2
     finally:
         host.delete_dataset(made.name)
 

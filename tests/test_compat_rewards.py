@@ -111,6 +111,35 @@ def test_verl_signature(table):
     assert judge.verl("coco", TEXTS[0], []) == 0.0
 
 
+def test_references_of_another_name_do_for_every_trainer(table):
+    """captious.reward(references="gold") is a column of TRL; verl and OpenRLHF hand them over."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    judge = captious.reward("cider_d", references="gold")
+    assert judge.verl("coco", TEXTS[0], REFERENCES[0]) == pytest.approx(table["cider_d"][0])
+    given = judge.openrlhf(TEXTS, [""] * 3, REFERENCES)["rewards"]
+    expected = torch.tensor(table["cider_d"], dtype=torch.float32)
+    torch.testing.assert_close(given, expected)
+
+
+def test_photographs_reach_a_metric_that_looks():
+    """TRL's column of lists of images; verl's extra_info; none at all is an error, not a zero."""
+
+    def bright(caption, image):
+        return 0.0 if image is None else 1.0
+
+    judge = captious.reward(bright)
+    assert judge(None, TEXTS, images=[["x.jpg"], [], ["z.jpg"]])[::2] == [1.0, 1.0]
+    assert judge.verl("coco", TEXTS[0], None, {"image": "x.jpg"}) == 1.0
+    assert judge(None, TEXTS, images=["x.jpg"] * 3, answer=[None] * 3) == [1.0] * 3
+    named = captious.reward(bright, images="photo")
+    given = named.verl(
+        solution_strs=TEXTS, ground_truths=[None] * 3, extra_infos=[{"photo": "x.jpg"}] * 3
+    )
+    assert given == [1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="fit needs region features"):
+        captious.reward("fit").verl("coco", TEXTS[0], None)
+
+
 def test_openrlhf_signature(table):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     judge = captious.reward("cider_d", scale=True)

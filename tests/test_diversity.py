@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+import captious
 from captious import registry
+from captious.batch import Scorer
+from captious.engine.job import ScoringJob
+from captious.engine.shards import score_shards
+from captious.engine.stream import stream
 from captious.errors import UsageError
+from captious.io.sinks import sink_for
 from captious.metrics.diversity import Diversity, self_cider
 from captious.types import CaptionSet
 
@@ -81,6 +89,36 @@ def test_without_a_file_references_are_what_is_known():
     metric = Diversity()
     rows = metric.scores(metric.stats(samples, metric.prepare(samples)).rows)
     assert rows[:, 5].tolist() == [0, 1]
+
+
+def test_every_way_of_running_gives_the_same(tmp_path):
+    """Sets are made of the captions of the run: none may be frozen or counted in part."""
+    names = [f"c{i}" for i in range(5)]
+    keyed = dict(zip(names, TEXTS, strict=True))
+    seen = dict(zip(names, IMAGES, strict=True))
+    whole = captious.score(keyed, images=seen, metrics="diversity", intervals=False)
+    prepared = captious.scorer("diversity", references={n: ["a bird"] for n in names})
+    called = prepared(keyed, images=seen)
+    for column, values in whole.values.items():
+        np.testing.assert_array_equal(called[column], values)
+        assert called.corpus[column] == whole.corpus[column]
+    assert not prepared.steady
+    order = [0, 2, 4, 1, 3]  # two captions of an image are in different files
+    rows = [{"id": names[i], "image": IMAGES[i], "caption": TEXTS[i]} for i in order]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for part, some in {"in/0": rows[:3], "in/1": rows[3:], "all": rows}.items():
+        lines = "".join(json.dumps(row) + "\n" for row in some)
+        (tmp_path / f"{part}.jsonl").write_text(lines)
+    one = ScoringJob([tmp_path / "all.jsonl"], metrics="diversity")
+    streamed = stream(one, sink_for(tmp_path / "out.parquet"), rows=2)
+    parts = ScoringJob([folder], metrics="diversity")
+    sharded = score_shards(parts, tmp_path / "shards", rows=2)
+    for column, value in whole.corpus.items():
+        assert streamed.corpus[column] == pytest.approx(value, rel=1e-12, nan_ok=True)
+        assert sharded.corpus[column] == pytest.approx(value, rel=1e-12, nan_ok=True)
+    with pytest.raises(UsageError, match="captions of the whole run"):
+        Scorer("diversity")
 
 
 def test_it_says_what_is_said_often():

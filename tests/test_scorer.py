@@ -223,3 +223,12 @@ def test_metrics_that_take_the_engine():
         np.testing.assert_allclose(scores[name], values, rtol=1e-12)
     assert scores.signatures == table.signatures
     assert sorted(scores.unscored) == sorted(table.unscored)
+
+
+def test_a_misspelt_argument_is_named():
+    with pytest.raises(
+        UsageError, match=r"no argument or setting 'metric'. Did you mean 'metrics'"
+    ):
+        captious.score(["a dog"], [["a dog"]], metric="bleu")
+    with pytest.raises(UsageError, match="Did you mean 'device'"):
+        captious.score(["a dog"], [["a dog"]], devise="cpu")

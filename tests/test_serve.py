@@ -100,6 +100,8 @@ def test_corpus_values_over_several_requests(url, monkeypatch):
     assert theirs.unscored == ours.unscored
     with pytest.raises(UsageError, match="count each request's references for itself"):
         captious.Client(url, CLASSIC, df="corpus")(captions, references)
+    with pytest.raises(InputError, match="diversity: corpus facts would be counted in each"):
+        captious.Client(url, ["diversity"])(captions, references)
     body = json.dumps({"metrics": ["bleu"], "sums": [{"totals": [1.0, 2.0], "count": 3}]})
     answer, content = ask(url, "POST", "/corpus", body.encode())
     assert answer.status == 422

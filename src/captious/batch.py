@@ -71,6 +71,12 @@ class Scorer:
             )
         self._given = (asked(metrics), dict(columns or {}), df, device)
         self.steps: list[Step] = [with_frequencies(s, df) for s in steps_for(self._given[0])]
+        whole = [m.name for m in leaves(s.metric for s in self.steps) if m.reads_captions]
+        if whole:
+            raise UsageError(
+                f"{whole[0]} compares captions of the whole run, and a batch holds some of them "
+                "only: use captious score"
+            )
         missing = [str(err) for step in self.steps for err in step.metric.missing()]
         if missing:
             raise CaptiousError(
@@ -176,7 +182,7 @@ class Scorer:
         for metric in leaves(step.metric for step in self.steps):
             if type(metric).prepare is Metric.prepare:
                 out[metric] = None
-            elif getattr(metric, "df", "corpus") != "corpus":
+            elif not metric.counts_run:
                 out[metric] = metric.prepare(nothing)
         return out
 

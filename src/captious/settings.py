@@ -13,11 +13,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from captious.errors import UsageError
+from captious.errors import UsageError, did_you_mean
 
 
 def _default_cache() -> Path:
@@ -74,9 +74,19 @@ def get() -> Settings:
     return _active.get() or Settings()
 
 
+_MEANT = {"metric": "metrics", "reference": "references", "refs": "references", "image": "images"}
+
+
 @contextmanager
 def use(settings: Settings | None = None, **changes: Any) -> Iterator[Settings]:
     """Make settings active inside the block; ``changes`` replace single fields."""
+    known = [f.name for f in fields(Settings)]
+    wrong = next((name for name in changes if name not in known), None)
+    if wrong is not None:
+        hint = did_you_mean(wrong, [*known, *_MEANT.values()], _MEANT)
+        raise UsageError(
+            f"there is no argument or setting {wrong!r}.{hint} Settings are: {', '.join(known)}."
+        )
     chosen = replace(settings or get(), **changes)
     token = _active.set(chosen)
     try:

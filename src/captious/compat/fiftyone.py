@@ -6,6 +6,7 @@ score, so that the app sorts and filters photographs by them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from importlib.util import find_spec
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from captious.engine.table import ScoreTable
 
 __all__ = ["dataset"]
+
+# fields that a sample has without our scores: FiftyOne's own, then ours
+_TAKEN = (
+    "id", "filepath", "tags", "metadata", "created_at", "last_modified_at",
+    "caption_id", "system", "caption", "references",
+)  # fmt: skip
 
 
 def dataset(table: ScoreTable, name: str | None = None, **options: Any) -> Any:
@@ -41,7 +48,7 @@ def dataset(table: ScoreTable, name: str | None = None, **options: Any) -> Any:
             f"{len(lacking)} captions have no photograph for FiftyOne to show (the first: "
             f"{lacking[0]!r}); score with images=..."
         )
-    columns = {re.sub(r"\W", "_", n): values.tolist() for n, values in table.values.items()}
+    columns = _fields(table)
     captions, references = samples.captions(), samples.references()
     rows = [
         fiftyone.Sample(
@@ -57,3 +64,18 @@ def dataset(table: ScoreTable, name: str | None = None, **options: Any) -> Any:
     made = fiftyone.Dataset(name, **options)
     made.add_samples(rows)
     return made
+
+
+def _fields(table: ScoreTable) -> dict[str, list[float]]:
+    """Return the scores under names that a field may have, none of them taken or met twice."""
+    taken = set(_TAKEN)
+    fields = {}
+    for name, values in table.values.items():
+        field = plain = re.sub(r"\W+", "_", name).strip("_")
+        for number in itertools.count(2):
+            if field not in taken:
+                break
+            field = f"{plain}_{number}"
+        taken.add(field)
+        fields[field] = values.tolist()
+    return fields

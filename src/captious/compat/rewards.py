@@ -125,14 +125,22 @@ class Reward:
     ) -> float | list[float]:
         """Return a reward as verl's ``compute_score`` does: of one solution, or of a batch.
 
-        verl has no "does not apply": where TRL would get None, verl gets 0.0.
+        verl has no "does not apply": where TRL would get None, verl gets 0.0. Metrics that look
+        take the photograph from ``extra_info`` (``image``, ``images``, ``image_path``, or the name
+        given as ``images=``).
         """
         single = solution_strs is None
         if single:
             if solution_str is None:
                 raise ValueError("solution_str (or solution_strs) is missing")
-            solution_strs, ground_truths = [solution_str], [ground_truth]
-        rewards = self(completions=list(solution_strs or ()), references=_rows(ground_truths))
+            solution_strs, ground_truths, extra_infos = [solution_str], [ground_truth], [extra_info]
+        texts = list(solution_strs or ())
+        columns = {self._references or "references": _rows(ground_truths)}
+        for name in (self._images,) if self._images else IMAGE_COLUMNS:
+            found = [i.get(name) if isinstance(i, Mapping) else None for i in extra_infos or ()]
+            if any(image is not None for image in found):
+                columns[name] = found
+        rewards = self(completions=texts, **columns)
         values = [0.0 if value is None else value for value in rewards]
         return values[0] if single else values
 
@@ -154,7 +162,8 @@ class Reward:
             query[len(prompt) :] if query.startswith(prompt) else query
             for query, prompt in zip(queries, prompts, strict=True)
         ]
-        values = self(completions=responses, references=_rows(labels))
+        columns = {self._references or "references": _rows(labels)}
+        values = self(completions=responses, **columns)
         rewards = torch.tensor([0.0 if v is None else v for v in values], dtype=torch.float32)
         return {"rewards": rewards, "scores": rewards, "extra_logs": {self.__name__: rewards}}
 
@@ -193,8 +202,9 @@ class Reward:
     ) -> list[float | None]:
         out: list[float | None] = [None] * len(texts)
         rows = []
+        needed = references is not None and Need.REFERENCES in self._needs
         for i, text in enumerate(texts):
-            if text is None or (references is not None and _nothing(references[i])):
+            if text is None or (needed and _nothing(references[i])):  # type: ignore[index]
                 continue
             if self.length is not None:
                 words = len(text.split())
@@ -292,7 +302,9 @@ def _nothing(references: Any) -> bool:
 
 
 def _first(image: Any) -> Any:
-    return image[0] if isinstance(image, list | tuple) and image else image
+    if isinstance(image, list | tuple):
+        return image[0] if image else None
+    return image
 
 
 def _rows(labels: Any) -> list[Any]:

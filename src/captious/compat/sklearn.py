@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from captious import api
+from captious.compat._checking import needs_references, paired
 from captious.errors import InputError, UsageError
 
 __all__ = ["caption_score"]
@@ -25,16 +26,12 @@ def caption_score(y_true: Any, y_pred: Any, *, metric: Any = "cider_d") -> float
     Raises:
         ValueError: the input cannot be scored; every wrong entry is named.
     """
+    needed = needs_references([metric])
+    captions, listed = paired(y_pred, y_true, ("y_pred", "y_true"), needed)
     try:
-        listed = [[r] if isinstance(r, str) else list(r) for r in y_true]
-        table = api.score([_text(c) for c in y_pred], listed, metrics=[metric], intervals=False)
+        table = api.score(captions, listed, metrics=[metric], intervals=False)
     except InputError as err:
         raise ValueError(str(err)) from err
     if len(table.corpus) != 1:
         raise UsageError(f"{metric} has several columns: name one of {', '.join(table.corpus)}")
     return float(next(iter(table.corpus.values())))
-
-
-def _text(value: Any) -> Any:
-    """Return a text of numpy as a plain one."""
-    return str(value) if isinstance(value, str) else value

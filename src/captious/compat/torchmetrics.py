@@ -13,6 +13,7 @@ gives the number that one process would get from all captions.
 
 from __future__ import annotations
 
+import base64
 import json
 from functools import cache
 from typing import Any
@@ -22,10 +23,15 @@ import torch
 import torchmetrics
 
 from captious import registry
+from captious.calling import per_caption
+from captious.compat._checking import paired
+from captious.engine.plan import check
 from captious.engine.run import leaves
 from captious.engine.scorer import Scorer
 from captious.errors import CaptiousError, InputError
-from captious.metrics.base import Metric
+from captious.evidence.images import handed_over
+from captious.metrics.base import Metric, Need
+from captious.types import CaptionSet
 
 _Base: Any = torchmetrics.Metric
 
@@ -37,9 +43,10 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         metric: a name, a spec or a metric object; None for that of the class.
         parameters: those of the metric and of ``torchmetrics.Metric``.
 
-    ``update(preds, target, images=None)`` takes a list of texts and a list of texts or of lists of
-    texts; ``compute()`` gives a number, or a dictionary of numbers for a metric with several
-    columns. Wrong input is a ``ValueError`` that names the index, and leaves the state as it was.
+    ``update(preds, target, images=None, objects=None)`` takes a list of texts and a list of texts
+    or of lists of texts; ``compute()`` gives a number, or a dictionary of numbers for a metric with
+    several columns. Wrong input is a ``ValueError`` that names the index and leaves the state as it
+    was.
     """
 
     is_differentiable = False
@@ -58,10 +65,8 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         self.metric = made
         self.names = tuple(column.name for column in made.columns)
         self._scorer = Scorer(made, None, "corpus")
-        self.keeps_texts = any(
-            type(m).prepare is not Metric.prepare and getattr(m, "df", "corpus") == "corpus"
-            for m in leaves([made])
-        )
+        self.keeps_texts = any(m.counts_run for m in leaves([made]))
+        self._forwarding = False
         if self.keeps_texts:
             self.add_state("texts", default=[], dist_reduce_fx="cat")
         else:
@@ -87,16 +92,44 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         high = self.metric.columns[0].high
         return None if np.isinf(high) else high
 
-    def update(self, preds: Any, target: Any = None, images: Any = None) -> None:
-        """Add captions (``preds``) with their references (``target``)."""
-        captions = [preds] if isinstance(preds, str) else list(preds)
-        if isinstance(preds, str) and target is not None:
-            target = [target]
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add captions and return their value alone; wrong input leaves the state as it was."""
+        kept = {name: _copied(getattr(self, name)) for name in self._defaults}
+        count: int = getattr(self, "_update_count", 0)
+        self._forwarding = True
+        try:
+            return super().forward(*args, **kwargs)
+        except Exception:
+            for name, value in kept.items():
+                setattr(self, name, value)
+            self._update_count, self._computed = count, None
+            self._should_unsync = self._enable_grad = self._to_sync = True
+            self._is_synced = False
+            raise
+        finally:
+            self._forwarding = False
+
+    def update(
+        self, preds: Any, target: Any = None, images: Any = None, objects: Any = None
+    ) -> None:
+        """Add captions.
+
+        Args:
+            preds: the captions.
+            target: the references of each: a text or a list of texts.
+            images: one per caption, for metrics that look.
+            objects: one list of labels per caption, for ``Chair``, ``Vifidel`` and their like.
+        """
+        if isinstance(preds, str):
+            preds = [preds]
+            target = target if target is None else [target]
+        needed = Need.REFERENCES in self.metric.needs
+        captions, references = paired(preds, target, ("preds", "target"), needed)
         try:
             if self.keeps_texts:
-                self._keep(captions, target, images)
+                self._keep(captions, references, images, objects)
             else:
-                self._add(captions, target, images)
+                self._add(captions, references, images, objects)
         except InputError as err:
             raise ValueError(str(err)) from err
 
@@ -109,11 +142,18 @@ class CaptionMetric(_Base):  # type: ignore[misc]
             rows = [json.loads(line) for line in held.splitlines()]
             if not rows:
                 return self._shaped(np.full(len(self.names), np.nan))
-            scores = self._scorer(
-                [row[0] for row in rows],
-                [row[1] for row in rows],
-                images=[row[2] for row in rows] if any(row[2] for row in rows) else None,
-            )
+            captions, references, images, objects = map(list, zip(*rows, strict=True))
+            try:
+                scores = self._scorer(
+                    captions,
+                    references,
+                    images=[_opened(image) for image in images] if any(images) else None,
+                    objects=objects if any(o is not None for o in objects) else None,
+                )
+            except InputError as err:
+                if self._forwarding:  # one image has no CIDEr of its own; the whole will have one
+                    return self._shaped(np.full(len(self.names), np.nan))
+                raise ValueError(str(err)) from err
             return self._shaped(np.array([scores.corpus[name] for name in self.names]))
         width = int(self.width.max())
         if not width or not float(self.scored.sum()):
@@ -121,8 +161,8 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         totals = self.totals[:width].cpu().numpy()
         return self._shaped(self.metric.corpus(totals, self.scored[0].cpu().numpy()))
 
-    def _add(self, captions: list[Any], references: Any, images: Any) -> None:
-        scores = self._scorer(captions, references, images=images)
+    def _add(self, captions: list[str], references: Any, images: Any, objects: Any) -> None:
+        scores = self._scorer(captions, references, images=images, objects=objects)
         rows = scores._stats[0].rows
         rows = rows[~np.isnan(rows).any(axis=1)]
         width = rows.shape[1]
@@ -132,25 +172,21 @@ class CaptionMetric(_Base):  # type: ignore[misc]
         self.scored += float(len(rows))
         self.width.fill_(width)
 
-    def _keep(self, captions: list[Any], references: Any, images: Any) -> None:
-        problems = [
-            f"captions[{i}] is {type(text).__name__}, not text"
-            for i, text in enumerate(captions)
-            if not isinstance(text, str)
+    def _keep(self, captions: list[str], references: Any, images: Any, objects: Any) -> None:
+        places = [str(i) for i in range(len(captions))]
+        pictures = [
+            _written(picture, f"images[{i}]")
+            for i, picture in enumerate(per_caption(images, places, "images"))
         ]
-        target = [] if references is None else list(references)
-        if len(target) != len(captions):
-            problems.append(f"{len(captions)} captions, but {len(target)} lists of references")
-        listed = []
-        for i, texts in enumerate(target):
-            mine = [texts] if isinstance(texts, str) else list(texts)
-            if not mine or not all(isinstance(text, str) for text in mine):
-                problems.append(f"references[{i}] are not texts: {texts!r}")
-            listed.append(mine)
-        if problems:
-            raise InputError(problems)
-        names = [None] * len(captions) if images is None else [str(i) for i in images]
-        rows = zip(captions, listed, names, strict=True)
+        labels = per_caption(objects, places, "objects")
+        if self.metric.needs - {Need.REFERENCES}:  # what is missing is said now, not at the end
+            names = [None if p is None else str(p)[:80] for p in pictures]
+            known = labels if any(labels) else None
+            check(
+                self._scorer.steps,
+                CaptionSet.build(captions, references, images=names, objects=known),
+            )
+        rows = zip(captions, references, pictures, labels, strict=True)
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         content = np.frombuffer(lines.encode(), np.uint8).copy()
         self.texts.append(torch.from_numpy(content).to(self.device))
@@ -170,6 +206,22 @@ class CaptionMetric(_Base):  # type: ignore[misc]
 
 
 _WIDTH = 64
+
+
+def _copied(state: Any) -> Any:
+    return list(state) if isinstance(state, list) else state.clone()
+
+
+def _written(picture: Any, where: str) -> Any:
+    """Return a picture as JSON holds it: its path, or its content."""
+    if picture is None:
+        return None
+    name, content = handed_over(picture, where)
+    return name if content is None else {"png": base64.b64encode(content).decode()}
+
+
+def _opened(picture: Any) -> Any:
+    return base64.b64decode(picture["png"]) if isinstance(picture, dict) else picture
 
 
 @cache

@@ -254,7 +254,13 @@ class Scorer:
     @property
     def steady(self) -> bool:
         """Whether no number depends on what else is in the call: all corpus facts are known."""
-        return all(metric in self._frozen for metric in leaves(s.metric for s in self.steps))
+        return not self.counts_calls
+
+    @property
+    def counts_calls(self) -> list[str]:
+        """Metrics that count corpus facts on the captions of each call."""
+        asked = leaves(step.metric for step in self.steps)
+        return [metric.name for metric in asked if metric not in self._frozen]
 
     # -- preparing ---------------------------------------------------------------------------
 
@@ -286,9 +292,9 @@ class Scorer:
         for metric in leaves(step.metric for step in self.steps):
             if type(metric).prepare is Metric.prepare:
                 out[metric] = None
-            elif getattr(metric, "df", "corpus") != "corpus":
+            elif not metric.counts_run:
                 out[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
-            elif sample is not None and hasattr(metric, "df"):
+            elif sample is not None and hasattr(metric, "df") and not metric.reads_captions:
                 out[metric] = metric.seal(metric.prepare(sample))
         return out
 

@@ -30,7 +30,7 @@ from captious.engine.stream import (
     StreamSummary,
     Sums,
     Tally,
-    once_each,
+    passes,
     reader_of,
     ready,
 )
@@ -74,9 +74,13 @@ class PrepareShard:
 
     def __call__(self, shard: Shard) -> list[Any]:
         """Read the shard and merge the facts of its batches."""
-        prepare = PrepareBatch(self.metrics)
         reader = Reader([(shard.path, shard.system)], rows=self.rows)
-        return merged_facts(self.metrics, (prepare(part) for part in once_each(reader)))
+        facts: dict[Metric, Any] = {}
+        for counting, rows in passes(self.metrics, reader):
+            prepare = PrepareBatch(counting)
+            merged = merged_facts(counting, (prepare(part) for part in rows))
+            facts |= zip(counting, merged, strict=True)
+        return [facts[metric] for metric in self.metrics]
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ def _contexts(
 ) -> dict[Metric, Any]:
     facts: dict[Metric, Any] = dict.fromkeys(metrics)
     asking = [m for m in metrics if type(m).prepare is not Metric.prepare]
-    counting = tuple(m for m in asking if getattr(m, "df", "corpus") == "corpus")
+    counting = tuple(m for m in asking if m.counts_run)
     nothing = CaptionSet.build([""], [[""]])
     facts |= {m: m.prepare(nothing) for m in asking if m not in counting}
     if counting:

@@ -307,16 +307,31 @@ def prepared(
 ) -> dict[Metric, Any]:
     """Return the frozen corpus facts of every metric; reads the input if any metric has some."""
     asking = tuple(m for m in metrics if type(m).prepare is not Metric.prepare)
-    counting = tuple(m for m in asking if getattr(m, "df", "corpus") == "corpus")
     facts: dict[Metric, Any] = dict.fromkeys(metrics)
     for metric in asking:
-        if metric not in counting:
+        if not metric.counts_run:
             facts[metric] = metric.prepare(CaptionSet.build([""], [[""]]))
-    if counting:
-        parts = executor.map(PrepareBatch(counting), once_each(batches))
+    for counting, rows in passes(asking, batches):
+        parts = executor.map(PrepareBatch(counting), rows)
         for metric, whole in zip(counting, merged_facts(counting, parts), strict=True):
             facts[metric] = metric.freeze(whole)
     return facts
+
+
+def passes(
+    metrics: Sequence[Metric], batches: Iterable[Batch]
+) -> Iterator[tuple[tuple[Metric, ...], Iterable[CaptionSet]]]:
+    """Yield the metrics that count on the run with the rows they count.
+
+    References are counted once per image; a metric that reads captions needs all of them.
+    """
+    counting = [metric for metric in metrics if metric.counts_run]
+    by_image = tuple(metric for metric in counting if not metric.reads_captions)
+    by_caption = tuple(metric for metric in counting if metric.reads_captions)
+    if by_image:
+        yield by_image, once_each(batches)
+    if by_caption:
+        yield by_caption, (batch.sound() for batch in batches)
 
 
 def once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:

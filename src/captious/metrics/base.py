@@ -49,6 +49,7 @@ class Metric:
         batch: rows that it takes at once; costly metrics take fewer, so that less is lost if a
             run is killed.
         learned: whether it is a composite that was trained over other metrics.
+        reads_captions: whether ``prepare`` reads the captions of the run, not references alone.
         renamed: old name of a parameter -> its name today; old names are still understood.
     """
 
@@ -61,6 +62,7 @@ class Metric:
     without_image: ClassVar[str] = ""
     batch: ClassVar[int] = 50_000
     learned: ClassVar[bool] = False
+    reads_captions: ClassVar[bool] = False
     renamed: ClassVar[dict[str, str]] = {}
 
     # -- what it takes ---------------------------------------------------------------------
@@ -96,6 +98,13 @@ class Metric:
         if self.inputs:
             return tuple(metric.prepare(samples) for metric in self.inputs)
         return None
+
+    @property
+    def counts_run(self) -> bool:
+        """Whether the corpus facts are counted on the run: numbers depend on what else is in it."""
+        if type(self).prepare is Metric.prepare:
+            return False
+        return self.reads_captions or getattr(self, "df", "corpus") == "corpus"
 
     def merge(self, a: Any, b: Any) -> Any:
         """Join the corpus facts of two shards; commutative and associative."""

@@ -91,6 +91,7 @@ class Diversity(Metric):
         Column("novel", 0.0, 1.0, "share of captions that are not in the list of known captions"),
     )
     empty: ClassVar[float] = float("nan")
+    reads_captions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.df == "corpus":

@@ -93,7 +93,15 @@ class Service:
             images,
             request.objects or [None] * count,
         )
-        scores = await self._scored(self._metrics(request.metrics), request.df, call)
+        metrics = self._metrics(request.metrics)
+        if request.sums:  # one of several requests that are counted together
+            batcher = await asyncio.to_thread(self.batchers.prepare, metrics, request.df)
+            if counting := batcher.scorer.counts_calls:
+                raise InputError(
+                    f"{', '.join(counting)}: corpus facts would be counted in each request by "
+                    "itself; send all captions in one request"
+                )
+        scores = await self._scored(metrics, request.df, call)
         made = answer(scores, request.ids, request.signatures)
         if request.sums:
             made.sums = [Sums.model_construct(totals=t, count=n) for t, n in scores.sums]
