@@ -250,7 +250,7 @@ def test_an_eps_called_jpg_starts_no_program(tmp_path, monkeypatch):
     (tmp_path / "a.jpg").write_bytes(
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
     )
-    with pytest.raises(InputError, match="JPEG, PNG, WEBP, GIF, BMP, TIFF are opened"):
+    with pytest.raises(InputError, match="supported: JPEG, PNG, WEBP, GIF, BMP, TIFF"):
         open_image(tmp_path / "a.jpg")
     assert not (tmp_path / "started").exists()
 
