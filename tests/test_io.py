@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from captious.calling import MAX_CHARS
 from captious.errors import CaptiousError, InputError
+from captious.io import files
 from captious.io.load import load
 
 CAPS = {"7": "a dog", "9": "a cat"}
@@ -319,3 +323,19 @@ def test_records_inside_of_a_dictionary_are_found(tmp_path, around):
     samples = load(tmp_path / "a.json", {"1": ["dog"], "2": ["cat"]})
     assert samples.captions() == ["a dog", "a cat"]
     assert samples.ids.tolist() == ["1", "2"]
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path):
+    """Also while the dead process still has its number because nobody has waited for it."""
+    out = tmp_path / "scores.parquet"
+    writer = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    part = tmp_path / f".{out.name}.{writer.pid}.part"
+    part.write_text("half")
+    files.sweep(out)
+    assert part.exists()  # it is still writing
+    writer.kill()
+    deadline = time.monotonic() + 30
+    while part.exists() and time.monotonic() < deadline:
+        files.sweep(out)
+    assert not part.exists()
+    writer.communicate()

@@ -57,7 +57,11 @@ def _alive(process: int) -> bool:
         return False
     except OSError:  # it is somebody else's
         return True
-    return True
+    try:  # killed, but nobody has asked for its exit code yet: a zombie writes no more
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return not state.rpartition(")")[2].lstrip().startswith("Z")
 
 
 def suffix(path: Path) -> str:

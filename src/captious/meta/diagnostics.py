@@ -242,7 +242,7 @@ def saturation(
     )
     out = []
     for name, scores in scorer(whole).items():
-        if scores.reason:
+        if scores.reason or np.isnan(scores.values).all():
             continue
         values = dict(zip(everyone, scores.values.reshape(len(everyone), count), strict=True))
         above = {}
@@ -250,5 +250,12 @@ def saturation(
             gap = values[system] - values["human"]
             gap = gap[~np.isnan(gap)]
             above[system] = float((gap > 0).mean() + (gap == 0).mean() / 2)
-        out.append(Saturation(name, {s: float(np.nanmean(v)) for s, v in values.items()}, above))
+        means = {s: _mean(v) for s, v in values.items()}
+        out.append(Saturation(name, means, above))
     return out
+
+
+def _mean(values: Floats) -> float:
+    """Return the mean of the scored ones; NaN where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
