@@ -160,16 +160,18 @@ class ScoreBatch:
     def _sums(self, blocks: list[Floats], samples: CaptionSet, mine: Any) -> Sums:
         names, groups = np.unique(samples.image_keys[mine].astype(str), return_inverse=True)
         out = Sums([], [], [], len(names))
-        hashed = poisson.image_hashes(names.tolist()) if self.resamples else None
         for rows in blocks:
             scored = rows[~np.isnan(rows).any(axis=1)]
             out.totals.append(scored.sum(axis=0))
             out.counts.append(float(len(scored)))
-            if hashed is None:
-                out.drawn.append(np.zeros((0, rows.shape[1] + 1)))
-                continue
-            joined = np.column_stack(bootstrap.group(rows, groups, len(names)))
-            out.drawn.append(poisson.resampled_sums(hashed, joined, self.resamples, self.seed))
+        widths = [rows.shape[1] + 1 for rows in blocks]
+        drawn = np.zeros((0, sum(widths)))
+        if self.resamples:  # the draws are the same for every metric: make them once
+            grouped = (bootstrap.group(rows, groups, len(names)) for rows in blocks)
+            joined = np.column_stack([column for pair in grouped for column in pair])
+            hashed = poisson.image_hashes(names.tolist())
+            drawn = poisson.resampled_sums(hashed, joined, self.resamples, self.seed)
+        out.drawn.extend(np.split(drawn, np.cumsum(widths)[:-1], axis=1))
         return out
 
 
