@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         audit_page.check(args.report)
     with _options.active(args):
         samples = ScoringJob([args.captions], images=args.images).read(_options.say(args))
-        found = audit(
+        result = audit(
             samples,
             args.by,
             others=args.others,
@@ -59,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
         )
     captions = samples.captions()
     cells = [["id", "caption", args.by, "remarks"]]
-    for row in found.order[: args.rows].tolist():
+    for row in result.order[: args.rows].tolist():
         text = captions[row] if len(captions[row]) <= 60 else captions[row][:59] + "…"
         cells.append(
-            [str(samples.ids[row]), text, f"{found.fit[row]:.4f}", "; ".join(found.remarks(row))]
+            [str(samples.ids[row]), text, f"{result.fit[row]:.4f}", "; ".join(result.remarks(row))]
         )
     sys.stdout.write(grids.grid(cells, "text") + "\n")
-    generic, copies = int((found.nearer >= 0.5).sum()), int((found.copies > 0).sum())
+    generic, copies = int((result.nearer >= 0.5).sum()), int((result.copies > 0).sum())
     sys.stdout.write(
         f"\n{len(samples):,} captions; {generic:,} fit half of the other photographs as well as "
         f"their own; {copies:,} are also under another photograph\n"
@@ -74,17 +74,17 @@ def run(args: argparse.Namespace) -> int:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["id", "image", "caption", args.by, "nearer_share", "copies", "remarks"])
-        for row in found.order.tolist():
+        for row in result.order.tolist():
             writer.writerow([samples.ids[row], samples.images[row], captions[row],
-                             found.fit[row], found.nearer[row], found.copies[row],
-                             "; ".join(found.remarks(row))])  # fmt: skip
+                             result.fit[row], result.nearer[row], result.copies[row],
+                             "; ".join(result.remarks(row))])  # fmt: skip
         with replacing(args.output) as file:
             file.write(out.getvalue())
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
     if args.report is not None:
         audit_page.write(
-            found, args.report, metric=args.by, others=args.others, seed=_options.seed(args)
+            result, args.report, metric=args.by, others=args.others, seed=_options.seed(args)
         )
         if not args.quiet:
             _options.remark(f"wrote {args.report}")

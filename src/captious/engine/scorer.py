@@ -344,12 +344,12 @@ class Scorer:
         values: dict[str, Floats] = {}
         unscored: list[Unscored] = []
         for step in self.steps:
-            found, _ = stats[step.metric]
-            scores = step.metric.scores(found.rows)
+            metric_stats, _ = stats[step.metric]
+            scores = step.metric.scores(metric_stats.rows)
             for name, column, at in zip(step.names, step.columns, step.index, strict=True):
                 values[name] = scores[:, at].copy()
                 for row in np.flatnonzero(np.isnan(values[name])).tolist():
-                    reason = found.reasons.get(row, column.undefined)
+                    reason = metric_stats.reasons.get(row, column.undefined)
                     unscored.append(Unscored(names[row], "", name, reason))
         found_of = [stats[step.metric] for step in self.steps]
         return Scores(
@@ -357,7 +357,7 @@ class Scorer:
             values,
             unscored,
             self.steps,
-            [found for found, _ in found_of],
+            [metric_stats for metric_stats, _ in found_of],
             [context for _, context in found_of],
             build,
         )

@@ -115,8 +115,8 @@ def pool(weights: Floats, maps: Floats) -> Floats:
     OpenBLAS gives larger products to all cores. Photographs are spread over threads already, and
     the waiting of these threads for each other took more time than the backbones.
     """
-    some = max(1, _ONE_THREAD // weights.size)
-    parts = [weights @ maps[begin : begin + some].T for begin in range(0, len(maps), some)]
+    step = max(1, _ONE_THREAD // weights.size)
+    parts = [weights @ maps[begin : begin + step].T for begin in range(0, len(maps), step)]
     return np.concatenate(parts, axis=1)
 
 
@@ -308,8 +308,8 @@ class Extractor:
         grid = grid_boxes(self.count)
         if self.detector is None:
             return grid
-        found = self.detector(image)[: min(self.max_detections, self.count - 1)]
-        return np.concatenate([grid[: self.count - len(found)], found]).astype(np.float32)
+        detected = self.detector(image)[: min(self.max_detections, self.count - 1)]
+        return np.concatenate([grid[: self.count - len(detected)], detected]).astype(np.float32)
 
 
 @lru_cache(maxsize=64)
@@ -340,9 +340,11 @@ def detector_boxes(name: str) -> Detector:
 
     def boxes(image: Image.Image) -> Floats:
         with turn:
-            found = detector.detect(image, THRESHOLD)
+            detections = detector.detect(image, THRESHOLD)
         scale = np.array([*image.size, *image.size], np.float32)
-        relative = np.array([one.box for one in found], np.float32).reshape(-1, 4) / scale
+        relative = (
+            np.array([detection.box for detection in detections], np.float32).reshape(-1, 4) / scale
+        )
         return np.asarray(relative[(relative[:, 2:] > relative[:, :2]).all(axis=1)])
 
     return boxes
@@ -401,13 +403,13 @@ def extract_photographs(
         if content[image] not in done:
             todo.setdefault(content[image], image)
     with Progress("extracting regions", len(todo), "photographs") as bar:
-        for some in _chunks([(digest, photographs[i]) for digest, i in todo.items()], 64):
+        for chunk in _chunks([(digest, photographs[i]) for digest, i in todo.items()], 64):
             part: list[tuple[str, RegionSet]] = []
-            for digest, found in extract_many(some, extract):
-                if isinstance(found, str):
-                    problems.append(found)
+            for digest, regions in extract_many(chunk, extract):
+                if isinstance(regions, str):
+                    problems.append(regions)
                 else:
-                    part.append((digest, found))
+                    part.append((digest, regions))
                 bar.advance()
             if part:
                 writer.write_part(part)
@@ -477,14 +479,14 @@ def extract_folder(
     left = [name for name in names if name not in done]
     problems: list[str] = []
     with Progress("extracting regions", len(left), "photographs") as bar:
-        for some in _readable_parts(collection.read(left), part):
+        for chunk in _readable_parts(collection.read(left), part):
             sets: list[tuple[str, RegionSet]] = []
             written = time.monotonic()
-            for name, found in extract_many(some, extract):
-                if isinstance(found, str):
-                    problems.append(found)
+            for name, regions in extract_many(chunk, extract):
+                if isinstance(regions, str):
+                    problems.append(regions)
                 else:
-                    sets.append((name, found))
+                    sets.append((name, regions))
                 bar.advance()
                 if sets and time.monotonic() - written > PATIENCE:
                     writer.write_part(sets)

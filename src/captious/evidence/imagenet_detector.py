@@ -84,7 +84,7 @@ class ImageNetDetector:
         """Return the words that are at least this likely in some region, the likeliest first."""
         likely = self.probabilities(np.asarray(regions.features, np.float64))
         whole = (0.0, 0.0, float(regions.width or 1), float(regions.height or 1))
-        found: list[Detection] = []
+        detections: list[Detection] = []
         best = likely.max(axis=0)
         for number in np.argsort(-best, kind="stable"):
             if best[number] < threshold:
@@ -93,8 +93,8 @@ class ImageNetDetector:
             if regions.boxes is not None:
                 left, top, right, bottom = regions.boxes[int(likely[:, number].argmax())].tolist()
                 box = (left, top, right, bottom)
-            found.append(Detection(self.words_known[number], float(best[number]), box))
-        return found
+            detections.append(Detection(self.words_known[number], float(best[number]), box))
+        return detections
 
     def detect(self, image: Image.Image, threshold: float = IMAGENET_THRESHOLD) -> list[Detection]:
         """Extract the regions of a picture and return its words."""

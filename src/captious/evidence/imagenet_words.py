@@ -74,8 +74,8 @@ def _read(table: str) -> dict[int, str]:
         word = " ".join(part for part in parts if not part[0].isdigit())
         for number in numbers:
             first, _, last = number.partition("-")
-            for one in range(int(first), int(last or first) + 1):
-                words.setdefault(one, word)
+            for class_number in range(int(first), int(last or first) + 1):
+                words.setdefault(class_number, word)
     return words
 
 

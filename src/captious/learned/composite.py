@@ -112,8 +112,8 @@ class _Composite(Metric):
             return [err]
         # The inputs know which packages they need; `modules` names those of the default model.
         own = [err for err in Metric.missing(self) if isinstance(err, MissingAsset)]
-        found = [*own, *(err for metric in inputs for err in metric.missing())]
-        return list({str(err): err for err in found}.values())
+        problems = [*own, *(err for metric in inputs for err in metric.missing())]
+        return list({str(err): err for err in problems}.values())
 
     def combine(self, parts: Sequence[Stats], contexts: Sequence[Any], evidence: Evidence) -> Stats:
         """Return the score of each caption from the inputs' statistics."""
@@ -126,11 +126,11 @@ class _Composite(Metric):
         reasons = {}
         for row in np.flatnonzero(~known):
             at = int(np.flatnonzero(~np.isfinite(raw[row]))[0])
-            one = model.inputs[at]
-            why = parts[place[one.metric]].reasons.get(
-                int(row), one.metric.columns[one.index].undefined
+            model_input = model.inputs[at]
+            why = parts[place[model_input.metric]].reasons.get(
+                int(row), model_input.metric.columns[model_input.index].undefined
             )
-            reasons[int(row)] = f"its input {one.text} has no value: {why}"
+            reasons[int(row)] = f"its input {model_input.text} has no value: {why}"
         notes = {
             f"{metric.name}: {text}": count
             for metric, part in zip(self.inputs, parts, strict=True)
@@ -148,8 +148,8 @@ class _Composite(Metric):
         """Return the model once its inputs are those that it was trained on."""
         model = self.open()
         pairs = zip(self.inputs, contexts, strict=True)
-        found = {metric: identity(metric, context, evidence) for metric, context in pairs}
-        differ = model.differences([found[i.metric] for i in model.inputs])
+        identities = {metric: identity(metric, context, evidence) for metric, context in pairs}
+        differ = model.differences([identities[i.metric] for i in model.inputs])
         if differ:
             raise InputError(
                 [f"{self.name} was trained on other features: {d}" for d in differ]
@@ -165,9 +165,9 @@ class _Composite(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Say what each feature added to the score, against the mean training caption."""
-        one = CaptionSet.of([sample])
+        caption_set = CaptionSet.of([sample])
         model = self._checked(context, sample.evidence)
-        parts = [m.stats(one, c) for m, c in zip(self.inputs, context, strict=True)]
+        parts = [m.stats(caption_set, c) for m, c in zip(self.inputs, context, strict=True)]
         raw = self._features(model, parts)
         if not np.isfinite(raw).all():
             why = next(iter(self.combine(parts, context, sample.evidence).reasons.values()))

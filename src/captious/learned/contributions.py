@@ -36,13 +36,13 @@ def shapley(value: Callable[[Floats], Floats], here: Floats, base: Floats) -> Fl
     if n > MOST:
         raise UsageError(f"exact contributions are computed for up to {MOST} features, not {n}")
     sets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
-    found = value(np.where(sets == 1, here, base))
+    values = value(np.where(sets == 1, here, base))
     sizes = sets.sum(axis=1)
     share = np.array([factorial(s) * factorial(n - s - 1) / factorial(n) for s in range(n)])
     out = np.empty(n)
     for i in range(n):
         without = np.flatnonzero(sets[:, i] == 0)
-        gain = found[without + (1 << i)] - found[without]
+        gain = values[without + (1 << i)] - values[without]
         out[i] = (share[sizes[without]] * gain).sum()
     return out
 

@@ -55,29 +55,29 @@ def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
         UsageError: unknown names or parameters, a metric of several columns of other names, or a
             column that is given twice.
     """
-    found: list[Input] = []
+    inputs: list[Input] = []
     problems: list[str] = []
-    for one in spec.parse_many(texts):
+    for metric_spec in spec.parse_many(texts):
         try:
-            metric = registry.create(one)
+            metric = registry.create(metric_spec)
         except UsageError as err:
             problems.append(str(err))
             continue
         names = [c.name for c in metric.columns]
         if metric.learned:
-            problems.append(f"{one}: a composite cannot be an input of a composite")
-        elif one.name in names:
-            found.append(Input(str(one), metric, names.index(one.name)))
+            problems.append(f"{metric_spec}: a composite cannot be an input of a composite")
+        elif metric_spec.name in names:
+            inputs.append(Input(str(metric_spec), metric, names.index(metric_spec.name)))
         elif len(names) == 1:
-            found.append(Input(str(one), metric, 0))
+            inputs.append(Input(str(metric_spec), metric, 0))
         else:
-            problems.append(f"{one}: which of its columns? Write one of {', '.join(names)}")
-    texts_found = [i.text for i in found]
+            problems.append(f"{metric_spec}: which of its columns? Write one of {', '.join(names)}")
+    texts_found = [i.text for i in inputs]
     problems += [f"the input {t} is given twice" for t in dict.fromkeys(texts_found)
                  if texts_found.count(t) > 1]  # fmt: skip
     if problems:
         raise UsageError("\n".join(problems))
-    return tuple(found)
+    return tuple(inputs)
 
 
 def metrics_of(inputs: Sequence[Input]) -> tuple[Metric, ...]:

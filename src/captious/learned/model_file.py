@@ -106,18 +106,18 @@ class Model:
     def differences(self, found: Sequence[dict[str, str]]) -> list[str]:
         """Say where the inputs at hand differ from those of training; empty if nowhere."""
         out = []
-        for one, then, now in zip(self.inputs, self.identities, found, strict=True):
-            names = one.metric.renamed
+        for model_input, then, now in zip(self.inputs, self.identities, found, strict=True):
+            names = model_input.metric.renamed
             then = {k if k in now else names.get(k, k): v for k, v in then.items()}
             for key in dict.fromkeys([*then, *now]):
                 if key not in now and then[key] == "none":
                     continue  # an option that was not used and that the metric no longer has
-                if key not in then and one.metric.is_default(key):
+                if key not in then and model_input.metric.is_default(key):
                     continue  # an option that came later and is not used
                 if then.get(key) != now.get(key):
                     out.append(
-                        f"{one.text}: {key} was {then.get(key, 'absent')} in training and is "
-                        f"{now.get(key, 'absent')} here"
+                        f"{model_input.text}: {key} was {then.get(key, 'absent')} in training "
+                        f"and is {now.get(key, 'absent')} here"
                     )
         return list(dict.fromkeys(out))
 

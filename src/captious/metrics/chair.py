@@ -181,11 +181,11 @@ class Chair(Metric):
 
     def _notes(self, samples: CaptionSet, unknown: int) -> dict[str, int]:
         cut = sum(bool(_OPEN_END.search(text)) for text in samples.captions())
-        found = {
+        remarks = {
             "captions that seem cut off (what they would have named is not counted)": cut,
             "captions whose image has a label outside the table": unknown,
         }
-        return {remark: count for remark, count in found.items() if count}
+        return {remark: count for remark, count in remarks.items() if count}
 
 
 class _Mentions:

@@ -81,14 +81,14 @@ class Fit(Metric):
         }
         images = list(by_image)
         for begin in range(0, len(images), _IMAGES_AT_ONCE):
-            some = images[begin : begin + _IMAGES_AT_ONCE]
-            mine = [row for image in some for row in by_image[image]]
+            chunk = images[begin : begin + _IMAGES_AT_ONCE]
+            mine = [row for image in chunk for row in by_image[image]]
             texts = list(dict.fromkeys(captions[row] for row in mine))
             place = {text: number for number, text in enumerate(texts)}
             words = model.texts(texts)[[place[captions[row]] for row in mine]]
-            counts = [len(by_image[image]) for image in some]
-            seen = model.images([store[image] for image in some])
-            shown = seen[np.repeat(np.arange(len(some)), counts)]
+            counts = [len(by_image[image]) for image in chunk]
+            seen = model.images([store[image] for image in chunk])
+            shown = seen[np.repeat(np.arange(len(chunk)), counts)]
             rows[mine, 0] = (words * shown).sum(1).double().numpy()
         cut = model.cut([captions[row] for row in groups.scored])
         notes = {f"captions cut to {model.encoder.limit} pieces": cut} if cut else {}

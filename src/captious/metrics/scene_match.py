@@ -297,8 +297,8 @@ def _picked(likeness: Floats, rows: list[int], columns: list[int]) -> Floats:
 def _notes(captions: Sequence[str]) -> dict[str, int]:
     many = sum(len(_END.split(text.strip(), maxsplit=SENTENCES)) > SENTENCES for text in captions)
     long = sum(any(part.count(" ") >= LONGEST for part in _END.split(text)) for text in captions)
-    found = {
+    remarks = {
         f"captions of which {SENTENCES} sentences were read": many,
         f"captions with a sentence cut to {LONGEST} words": long,
     }
-    return {remark: count for remark, count in found.items() if count}
+    return {remark: count for remark, count in remarks.items() if count}

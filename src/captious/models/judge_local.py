@@ -63,11 +63,11 @@ class LocalJudge:
         """Return what the model writes, with the probabilities of the likeliest tokens."""
         import torch
 
-        given = self._inputs(question)
-        asked = given["input_ids"].shape[1]
+        model_inputs = self._inputs(question)
+        asked = model_inputs["input_ids"].shape[1]
         with torch.inference_mode():
             said = self._model.generate(
-                **given,
+                **model_inputs,
                 do_sample=False,
                 num_beams=1,
                 max_new_tokens=NEW_TOKENS,
@@ -96,11 +96,11 @@ class LocalJudge:
         else:
             mark = getattr(processor, "image_token", None) or _IMAGE_MARK
             prompt = f"{mark}\n{question.text}"
-        given = processor(text=[prompt], images=[picture], return_tensors="pt")
+        model_inputs = processor(text=[prompt], images=[picture], return_tensors="pt")
         kind = next(self._model.parameters()).dtype
         return {
             name: value.to(self._device, kind if value.is_floating_point() else value.dtype)
-            for name, value in given.items()
+            for name, value in model_inputs.items()
         }
 
     def _token(self, number: int, shares: Any) -> Token:

@@ -75,14 +75,14 @@ def _table(folder: Path, job: dict[str, Any]) -> ScoreTable:
     if job["kind"] == "compare":
         tables = [ScoreTable.load(path) for path in job["tables"]]
         return join(_distinct(tables, job["names"]), job["names"])
-    given = {what: [folder / entry["file"] for entry in job[what]] for what in
+    files = {what: [folder / entry["file"] for entry in job[what]] for what in
              ("captions", "references", "objects")}  # fmt: skip
     asked = ScoringJob(
-        given["captions"],
-        given["references"] or None,
+        files["captions"],
+        files["references"] or None,
         Album({entry["name"]: folder / entry["file"] for entry in job["photos"]}),
-        given["objects"] or None,
-        systems=tuple(job["systems"]) if len(given["captions"]) > 1 else None,
+        files["objects"] or None,
+        systems=tuple(job["systems"]) if len(files["captions"]) > 1 else None,
         metrics=tuple(job["metrics"]),
     )
     _tell("reading", 0, None)

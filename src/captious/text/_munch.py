@@ -266,8 +266,10 @@ class Machine(dict[str, int]):
     def follow(self, state: State, kind: int) -> State | None:
         """The state after one more character of a class, or None where nothing can match."""
         member = self._members[kind]
-        found = [p for needed, places in state.steps.items() if needed in member for p in places]
-        return self._state(found) if found else None
+        places_after = [
+            p for needed, places in state.steps.items() if needed in member for p in places
+        ]
+        return self._state(places_after) if places_after else None
 
     def kinds(self, text: str) -> list[int]:
         """The class of every character of a text, for `longest`."""
@@ -308,13 +310,13 @@ class Machine(dict[str, int]):
 
     def ends(self, text: str, start: int, stop: int) -> list[int]:
         """Every position up to ``stop`` at which a match begun at ``start`` may end."""
-        found = []
+        positions = []
         state: State | None = self.start
         for at in range(start, stop + 1):
             if state is None:
                 break
             if state.rule >= 0:
-                found.append(at)
+                positions.append(at)
             if at < stop:
                 state = state[self[text[at]]]
-        return found
+        return positions

@@ -102,12 +102,14 @@ def of_labels(
         stop: the stop list that `split` uses.
         binary: count a word once however often it occurs.
     """
-    found = {label: _label(label, vectors, split, stop) for label in {x for s in sets for x in s}}
+    label_words = {
+        label: _label(label, vectors, split, stop) for label in {x for s in sets for x in s}
+    }
     owner, rows = [], []
     dropped = np.zeros(len(sets), np.int64)
     for i, labels in enumerate(sets):
         for label in labels:
-            known, lost = found[label]
+            known, lost = label_words[label]
             rows.extend(known)
             owner.extend([i] * len(known))
             dropped[i] += lost

@@ -96,8 +96,8 @@ def _padded(table: TokenTable, index: npt.NDArray[np.int32], fill: int) -> npt.N
     size = table.lengths[index]
     place = np.arange(int(size.max(initial=0)))[:, None]
     at = np.minimum(table.offsets[index] + place, max(len(table.ids) - 1, 0))
-    found = table.ids[at] if len(table.ids) else np.zeros(at.shape, np.int32)
-    return np.where(place < size, found, np.int32(fill))
+    token_ids = table.ids[at] if len(table.ids) else np.zeros(at.shape, np.int32)
+    return np.where(place < size, token_ids, np.int32(fill))
 
 
 def _short(

@@ -97,7 +97,7 @@ class Paraphrases:
         count = self.bounds[source + 1] - self.bounds[source]
         # Common words have thousands of paraphrases, few of which occur: sift block by block.
         blocks = np.split(source, np.flatnonzero(np.diff(np.cumsum(count) // _BLOCK)) + 1)
-        found: list[tuple[Int32s, Int32s, Int32s]] = []
+        kept_blocks: list[tuple[Int32s, Int32s, Int32s]] = []
         for block in blocks:
             count = self.bounds[block + 1] - self.bounds[block]
             rank = np.arange(count.sum(), dtype=np.int32)
@@ -105,19 +105,19 @@ class Paraphrases:
             target = place[self.targets[np.repeat(self.bounds[block], count) + rank]]
             phrase = np.repeat(place[self.sources[block]], count)
             keep = target >= 0
-            found.append((phrase[keep], target[keep], rank[keep]))
-        phrase, target, rank = (np.concatenate(column) for column in zip(*found, strict=True))
+            kept_blocks.append((phrase[keep], target[keep], rank[keep]))
+        phrase, target, rank = (np.concatenate(column) for column in zip(*kept_blocks, strict=True))
         return phrase, target, rank
 
 
 def locate(path: Path | str | None = None) -> Path:
     """Find the table: the installed one, the file at ``path``, or the one in METEOR's folder."""
-    given = None if path is None else Path(path)
-    if given is not None and given.suffix == ".jar":
-        given = given.parent
-    if given is not None and given.is_dir():
-        given = given / "data" / "paraphrase-en.gz"
-    return assets.resolve("meteor-paraphrases", given, wanted_by="meteor(paraphrase=True)")
+    table_path = None if path is None else Path(path)
+    if table_path is not None and table_path.suffix == ".jar":
+        table_path = table_path.parent
+    if table_path is not None and table_path.is_dir():
+        table_path = table_path / "data" / "paraphrase-en.gz"
+    return assets.resolve("meteor-paraphrases", table_path, wanted_by="meteor(paraphrase=True)")
 
 
 @lru_cache(maxsize=2)
@@ -145,14 +145,14 @@ def _build(table: Path, home: Path) -> None:
         source, target = np.repeat(nodes[: len(runs)], runs), nodes[len(runs) :]
         order = np.argsort(source, kind="stable")
         sources, counts = np.unique(source[order], return_counts=True)
-        found: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, npt.NDArray[Any]] = {
             "labels": (edges & _WORD).astype(np.int32),
             "children": np.searchsorted(edges >> _SHIFT, np.arange(len(edges) + 2)),
             "sources": sources,
             "bounds": np.concatenate([[0], np.cumsum(counts)]),
             "targets": target[order],
         }
-        for name, array in found.items():
+        for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array.astype(np.int32, copy=False))
         (scratch / "words.txt").write_text("\n".join(words), encoding="utf-8")
         digests = {p.name: assets.digest(p) for p in sorted(scratch.iterdir())}

@@ -97,7 +97,7 @@ class ParseCache:
 
 
 def _find(db: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    parses: dict[str, str] = {}
     for start in range(0, len(texts), _CHUNK):
         keys = {_key(t): t for t in texts[start : start + _CHUNK]}
         marks = ",".join("?" * len(keys))
@@ -105,8 +105,8 @@ def _find(db: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
         for key, data in rows:
             if key not in keys or not isinstance(data, str):
                 raise sqlite3.DatabaseError("a row that is not a parse")
-            found[keys[key]] = data
-    return found
+            parses[keys[key]] = data
+    return parses
 
 
 def _key(text: str) -> bytes:

@@ -89,8 +89,8 @@ def _consonant_y(word: str) -> str:
 
 def _after(word: str, start: int) -> int:
     """Return the place behind the first consonant that follows a vowel."""
-    found = _REGION.search(word, start)
-    return found.end() if found else len(word)
+    region = _REGION.search(word, start)
+    return region.end() if region else len(word)
 
 
 def _longest(word: str, endings: dict[str, list[str]]) -> str:

@@ -197,18 +197,18 @@ class _Tokenizer:
 
     def tokens(self, text: str) -> list[str]:
         *pieces, last = text.replace(_NEWLINE, " ").split(" ")
-        found: list[str] = []
+        tokens: list[str] = []
         look = self._inner.get
         for piece in pieces:
             known = look(piece)
             if known is None:
                 return self._joined(pieces, last)
-            found += known
+            tokens += known
         known = self._last.get(last)
         if known is None:
             return self._joined(pieces, last)
-        found += known
-        return found
+        tokens += known
+        return tokens
 
     def scanned(self, text: str) -> list[str]:
         """The same by the scanner alone."""
@@ -217,18 +217,18 @@ class _Tokenizer:
 
     def _joined(self, pieces: list[str], last: str) -> list[str]:
         """The same where pieces are new, or must be taken together with the next ones."""
-        found: list[str] = []
+        tokens: list[str] = []
         unsettled: list[str] = []
         for piece in pieces:
             unsettled.append(piece)
             known = self._piece(self._inner, " ".join(unsettled), " ")
             if known is not None:
-                found += known
+                tokens += known
                 unsettled.clear()
             elif len(unsettled) > _JOINED:
                 return self.scanned(" ".join([*pieces, last]))
         known = self._piece(self._last, " ".join([*unsettled, last]), _NEWLINE)
-        return self.scanned(" ".join([*pieces, last])) if known is None else [*found, *known]
+        return self.scanned(" ".join([*pieces, last])) if known is None else [*tokens, *known]
 
     def _piece(
         self, table: dict[str, tuple[str, ...] | None], piece: str, follow: str

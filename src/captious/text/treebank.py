@@ -60,7 +60,7 @@ def split(text: str) -> list[str]:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text; abbreviations do not end one."""
-    found, begin = [], 0
+    parts, begin = [], 0
     for gap in _SENTENCE_END.finditer(text):
         before = text[begin : gap.start()].rsplit(None, 1)
         last = before[-1] if before else ""
@@ -68,10 +68,10 @@ def sentences(text: str) -> list[str]:
             word = last[:-1].lower()
             if word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
                 continue
-        found.append(text[begin : gap.end()].strip())
+        parts.append(text[begin : gap.end()].strip())
         begin = gap.end()
-    found.append(text[begin:].strip())
-    return [one for one in found if one]
+    parts.append(text[begin:].strip())
+    return [one for one in parts if one]
 
 
 def _words(sentence: str) -> list[str]:

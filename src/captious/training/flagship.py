@@ -204,13 +204,13 @@ def normal_scores(
 @lru_cache(maxsize=16)
 def _pairs_of(where: Places, name: str) -> tuple[Ints, Ints, Floats]:
     """Return rows of half A, better and worse, with the weight of each pair."""
-    found = domain(where, name)
-    if isinstance(found.judged.judged, Pairs):
-        better, worse = pair_rows(found.judged)
-        mine = found.first[better]
+    judged_domain = domain(where, name)
+    if isinstance(judged_domain.judged.judged, Pairs):
+        better, worse = pair_rows(judged_domain.judged)
+        mine = judged_domain.first[better]
         return better[mine], worse[mine], np.ones(int(mine.sum()))
-    rows, ratings = mean_rating(found.judged.judged)
-    mine = found.first[rows]
+    rows, ratings = mean_rating(judged_domain.judged.judged)
+    mine = judged_domain.first[rows]
     rows, ratings = rows[mine], ratings[mine]
     drawn = np.random.default_rng(2).integers(len(rows), size=(3 * RATED_PAIRS, 2))
     gap = ratings[drawn[:, 0]] - ratings[drawn[:, 1]]
@@ -268,11 +268,11 @@ def fitted(
         return value, -(weights * expit(z)) @ gaps + L2 * w
 
     start = np.full(gaps.shape[1], 0.3)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start))
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start))
     if form.equal:
-        content = np.full(len(columns), found.x[0] / len(columns))
-        return np.concatenate([content, found.x[1:]])
-    return np.asarray(found.x)
+        content = np.full(len(columns), minimum.x[0] / len(columns))
+        return np.concatenate([content, minimum.x[1:]])
+    return np.asarray(minimum.x)
 
 
 # -- how good is it? -----------------------------------------------------------------------------
@@ -295,17 +295,19 @@ def measured(judged: JudgementSet, protocol: str, scores: Floats, keep: np.ndarr
 
 def agreement_on(shop: Workshop, name: str, scores: Floats, first: bool) -> float:
     """Return the agreement of scores of a domain on half A or half B."""
-    found = domain(shop.where, name)
-    return measured(found.judged, found.protocol, scores, found.first == first)
+    judged_domain = domain(shop.where, name)
+    return measured(
+        judged_domain.judged, judged_domain.protocol, scores, judged_domain.first == first
+    )
 
 
 def held(shop: Workshop, weights: Floats, columns: Ints, first: bool) -> dict[str, float]:
     """Return the share of attacks, best of three variants, that untouched captions win."""
     out = {}
     for name in PLAIN:
-        found = attacked(shop.where, name)
-        mine = (found.first == first)[found.gamed.source]
-        part = Gamed(found.gamed.samples, found.gamed.source[mine], found.gamed.attack[mine])
+        attacks = attacked(shop.where, name)
+        mine = (attacks.first == first)[attacks.gamed.source]
+        part = Gamed(attacks.gamed.samples, attacks.gamed.source[mine], attacks.gamed.attack[mine])
         before = shop.scaled(name)[:, columns] @ weights
         after = shop.scaled(f"{name} gamed")[mine][:, columns] @ weights
         out[name] = gaming.judge("", before, after, part)[-1].held
@@ -453,12 +455,14 @@ def main() -> None:
 
 def choose(shop: Workshop) -> None:
     """Print the best candidates and the one that the rule takes."""
-    found = candidates(shop)
-    ordered = sorted(found, key=lambda c: -min(c.worst, c.held - 1 if c.held < HELD else c.worst))
-    for one in [*ordered[:12], best_of(found)]:
-        gaps = ", ".join(f"{k} {v:+.4f}" for k, v in one.gaps.items())
-        print(f"{shop.name}: worst {one.worst:+.4f}, held {100 * one.held:.1f}: {one.form}: "
-              f"{' + '.join(one.inputs)} ({gaps})", flush=True)  # fmt: skip
+    compared = candidates(shop)
+    ordered = sorted(
+        compared, key=lambda c: -min(c.worst, c.held - 1 if c.held < HELD else c.worst)
+    )
+    for candidate in [*ordered[:12], best_of(compared)]:
+        gaps = ", ".join(f"{k} {v:+.4f}" for k, v in candidate.gaps.items())
+        print(f"{shop.name}: worst {candidate.worst:+.4f}, held {100 * candidate.held:.1f}: "
+              f"{candidate.form}: {' + '.join(candidate.inputs)} ({gaps})", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
