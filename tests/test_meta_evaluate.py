@@ -528,7 +528,7 @@ def test_labels_are_united_and_parts_chosen_on_the_command_line(shared, cache, c
         values.append(json.loads(capsys.readouterr().out)["results"][0]["value"])
     assert values[0] == values[1]
     assert len(set(values)) == 3
-    assert cli.main([*base, "--objects", "D=nowhere.json"]) == 2
+    assert cli.main([*base, "--objects", "D=nowhere.json"]) == 3
     assert cli.main([*base, "--part", "coco"]) == 3
     assert "no part 'coco'" in capsys.readouterr().err
 
