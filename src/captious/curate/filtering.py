@@ -187,7 +187,7 @@ def select_rows(
 
     Args:
         place: a file, a folder or a glob.
-        out: a file, or a folder for several; None if only ``uids`` is wanted.
+        out: a file, or a folder for several; None if only ``uids`` is written.
         top: the share to keep, 0 to 1.
         by: column or score; more is better.
         uids: also write the kept rows' uids as DataComp wants them: a sorted ``.npy`` of pairs of

@@ -68,7 +68,7 @@ class Kept:
     """Vectors in memory, up to three quarters of :func:`memory_bytes`.
 
     A run passes over its texts in the same order for every metric. If it is larger than the memory,
-    throwing out what was used longest ago would throw out every entry just before it is wanted
+    throwing out what was used longest ago would throw out every entry just before it is needed
     again; so what came first stays. Only when twice the bound went by without a single hit is all
     of it taken to be of an earlier run, and dropped.
     """

@@ -7,7 +7,7 @@ score needs few of them:
 * :meth:`Vilbert.text_alone`: text up to the first block; depends on the text only.
 * :meth:`Vilbert.image_alone`: regions up to the first block, with the projections that the block
   makes of them; depends on the image only, so one call serves all texts of an image.
-* :meth:`Vilbert.together`: the blocks, up to the one that is wanted and nothing behind it.
+* :meth:`Vilbert.together`: the blocks, up to the one that is asked for and no further.
 
 :meth:`Vilbert.forward` is all of it, with the poolers.
 """
