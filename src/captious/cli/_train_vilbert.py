@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE",
                         help="configuration of the network (default: a compact one)")  # fmt: skip
     parser.add_argument("--frozen-layers", type=int, metavar="N",
-                        default=5, help="first text layers to freeze (default: 5)")  # fmt: skip
+                        default=4, help="first text layers to keep frozen")  # fmt: skip
     parser.add_argument(
         "--steps", type=int, help="training steps (default: 1600; with --look 1000)"
     )

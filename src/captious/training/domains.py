@@ -32,6 +32,7 @@ from captious.reading import read_parquet
 from captious.types import CaptionSet, Ints
 
 CROWD_ROWS = 3000
+PASCAL_TAUGHT = 1000  # pairs of half A
 CXC_ROWS = {True: 2500, False: 3000}  # of half A, of half B
 SWAPPED = 800
 FOILED = 1000
@@ -133,9 +134,19 @@ def _crowd(where: Places) -> Domain:
 
 
 def _pascal(where: Places) -> Domain:
+    """All pairs of half B, and a fixed draw of those of half A."""
     judged = sets.load_ratings("pascal50s", where.data)
+    pairs = judged.judged
+    if not isinstance(pairs, Pairs):
+        raise InputError("pascal50s: pairs are expected")
     first = first_half(judged.units)
-    return Domain("pascal", judged, first, "pascal50s/half-5refs", where.pascal_regions)
+    taught = np.flatnonzero(first[pairs.first])
+    taken = np.random.default_rng(6).choice(taught, PASCAL_TAUGHT, replace=False)
+    keep = ~first
+    for rows in (pairs.first, pairs.second):
+        keep[rows[taken]] = True
+    judged = part_of(judged, keep)
+    return Domain("pascal", judged, first[keep], "pascal50s/half-5refs", where.pascal_regions)
 
 
 def _coco_references(data: Path) -> dict[int, list[str]]:

@@ -54,9 +54,9 @@ COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
     v_hidden_size=256, v_num_hidden_layers=2, v_num_attention_heads=4, v_intermediate_size=512,
     v_target_size=128, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1),
-    t_biattention_id=(5, 6),
+    t_biattention_id=(4, 5),
 )  # fmt: skip
-"""The text stream has the shape of MiniLM-L6; blocks come before its last layer and behind it."""
+"""The text stream has the shape of MiniLM-L6; blocks come before its last two layers."""
 
 
 def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:
@@ -111,8 +111,10 @@ class VilbertTrainer:
                 nn.init.normal_(module.weight, 0, config.initializer_range)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
-        self.text = text
-        pretrained = set(self.text_of_encoder())
+        pretrained = set(start_text(self.model, text)) if text is not None else set()
+        if pretrained:
+            first_captions = [texts[0] for texts in data.captions[:64]]
+            calm_start(self.model, torch.from_numpy(padded(first_captions)))
         self.heads.predictions.decoder.weight = self.model.embeddings.word_embeddings.weight
         self._freeze(bool(pretrained))
         ahead = self.config.t_biattention_id[0]
@@ -123,15 +125,6 @@ class VilbertTrainer:
         self.average = {n: p.detach().clone() for n, p in self._learning()}
         self.step = 0
         self.history: list[dict[str, Any]] = []
-
-    def text_of_encoder(self) -> list[str]:
-        """Make the text stream what the text encoder is, and blocks that add nothing to it yet."""
-        if self.text is None:
-            return []
-        taken = start_text(self.model, self.text)
-        first_captions = [texts[0] for texts in self.data.captions[:64]]
-        calm_start(self.model, torch.from_numpy(padded(first_captions)))
-        return taken
 
     def _freeze(self, pretrained: bool) -> None:
         if not pretrained:

@@ -45,7 +45,7 @@ class VilbertOptions:
     feature_dropout: float = 0.1
     average: float = 0.0
     whitened: int = 512
-    frozen_layers: int = 5
+    frozen_layers: int = 4
     longest: int = 22
     validate: int = 200
     bfloat16: bool = False

@@ -203,14 +203,8 @@ class LookingTrainer(VilbertTrainer):
         self._still: dict[tuple[int, ...], Tensor] = {}
 
     def start_from(self, run: Path) -> None:
-        """Begin with the weights of another run, and remember them.
-
-        Where there is a text encoder, the text stream is the encoder's again: what the first stage
-        made of its words is worse to compare than they are (decision 7).
-        """
+        """Begin with the weights of another run, and remember them."""
         super().start_from(run)
-        self.text_of_encoder()
-        self.average = {n: p.detach().clone() for n, p in self._learning()}
         self.before = Vilbert(self.config).eval().requires_grad_(False)
         self.before.load_state_dict(self.model.state_dict())
 
