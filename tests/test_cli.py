@@ -422,6 +422,26 @@ def test_completion_knows_every_verb():
 # -- files as people have them ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("metric", "code"),
+    [
+        ("cider_d(df='nowhere.npz')", 3),
+        ("wmd(vectors='nowhere.txt')", 3),
+        ("chair(images='nowhere.txt')", 3),
+        ("chair(table='nowhere.json')", 3),
+        ("diversity(seen='nowhere.json')", 3),
+        ("wmd(vectors='glove')", 2),
+        ("chair(images='karpathy')", 2),
+    ],
+)
+def test_a_missing_file_in_a_parameter_is_missing_input_and_a_wrong_name_is_not(
+    capsys, files, metric, code
+):
+    found, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", metric)
+    assert found == code, err
+    assert metric.split("'")[1] in err
+
+
 def test_unmatched_ids_show_both_sides(capsys, files):
     files[0].write_text(json.dumps({"1": "A dog runs.", "seven": "A red bus!"}))
     code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "bleu")
