@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import csv
 import io
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
