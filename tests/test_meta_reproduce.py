@@ -506,6 +506,13 @@ def test_splits_cover_every_caption_once(found):
         assert set(table) == set(found.scores)
 
 
+def test_groups_by_length_share_no_number(found):
+    first, middle, last = diagnostics.by_length(found)
+    low = int(first.split()[2])
+    high = int(last.split()[1])
+    assert middle == f"{low + 1} to {high} words"
+
+
 def test_kinds_of_error(tmp_path, cache):
     from captious.judgements.sets import user_files
 
