@@ -21,6 +21,8 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 METRICS = ("bleu", "meteor", "cider_d")
+FLAT = ("report-overview", "report-dark", "report-small")
+"""Pictures that show no photograph."""
 WIDE = {"width": 1280, "height": 860}
 
 
@@ -51,8 +53,11 @@ def main(report: Path, folder: Path) -> None:
         explorer(browser, folder)
         browser.close()
     for path in [*folder.glob("report-*.png"), *folder.glob("explorer-*.png")]:
-        # 256 colours: a third of the size
-        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+        # 256 colours: a third of the size. Without a photograph, maximum coverage keeps the colours
+        # of small dots, which the median cut mixes; with one, it would lose the light greys.
+        drawn = Image.open(path).convert("RGB")
+        method = Image.Quantize.MAXCOVERAGE if path.stem in FLAT else Image.Quantize.MEDIANCUT
+        drawn.quantize(256, method).save(path, optimize=True)
 
 
 def explorer(browser: Browser, folder: Path) -> None:

@@ -246,7 +246,7 @@ def test_frozen_idf_table(made, fresh, tmp_path):
     path.write_text("[]")
     with pytest.raises(InputError, match="not an idf table"):
         metric.prepare(made)
-    with pytest.raises(UsageError, match="neither"):
+    with pytest.raises(InputError, match="neither"):
         BertScore(idf="nowhere.json").prepare(made)
 
 

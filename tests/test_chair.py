@@ -126,7 +126,7 @@ def test_a_table_of_ones_own(tmp_path):
     path.write_text("- cat\n")
     with pytest.raises(InputError, match="names no class"):
         values(metric, given)
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(InputError, match="no file"):
         Chair(table=str(tmp_path / "absent.txt"))
 
 

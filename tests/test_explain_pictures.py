@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -78,6 +79,21 @@ def test_colours_are_hex_and_words_have_letters(tmp_path):
     assert "hsl(" not in svg
     assert "#" in svg
     assert draw(Explanation("", {})) is None
+
+
+def test_scene_graphs_have_a_key_and_words_in_the_middle_of_their_boxes():
+    from captious.report.pictures import draw
+    from captious.types import Explanation, Graph, Node, SceneGraphs
+
+    graph = Graph((Node("woman", True), Node("flag", False)), ((), ()), ())
+    svg = draw(Explanation("", {}, (SceneGraphs(graph, graph),)))
+    assert ">matched</text>" in svg
+    assert ">not matched</text>" in svg
+    box = re.search(
+        r'<rect x="(\d+)" [^>]*? width="(\d+)"[^>]*/><text x="([\d.]+)"[^>]*>woman<', svg
+    )
+    left, width, middle = map(float, box.groups())
+    assert middle == pytest.approx(left + width / 2, abs=1)
 
 
 @pytest.mark.parametrize("metric", ["spice", "wmd", "tiger"])

@@ -354,6 +354,9 @@ def test_stored_tables_of_the_operator_are_opened(tmp_path, view):
         (run,) = httpx.get(f"{url}/runs").json()
         assert (run["title"], run["kind"]) == ("mine", "table")
         wait_for(url, run["id"], "done")
+        asked = list(dict.fromkeys(step.metric.name for step in view.table.steps))
+        assert asked
+        assert httpx.get(f"{url}/runs/{run['id']}").json()["metrics"] == asked
         assert httpx.get(f"{url}/runs/{run['id']}/items").json()["total"] == 14
         stored = httpx.get(f"{url}/runs/{run['id']}/scores.parquet", timeout=30).content
         (tmp_path / "again.parquet").write_bytes(stored)

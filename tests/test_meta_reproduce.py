@@ -506,6 +506,13 @@ def test_splits_cover_every_caption_once(found):
         assert set(table) == set(found.scores)
 
 
+def test_groups_by_length_share_no_number(found):
+    first, middle, last = diagnostics.by_length(found)
+    low = int(first.split()[2])
+    high = int(last.split()[1])
+    assert middle == f"{low + 1} to {high} words"
+
+
 def test_kinds_of_error(tmp_path, cache):
     from captious.judgements.sets import user_files
 
@@ -549,7 +556,13 @@ def test_pictures(found, tmp_path):
     assert (tmp_path / "beats.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
     assert "bleu_1" in (tmp_path / "beats.svg").read_text()
     pictures.intervals(found, tmp_path / "i.png")
-    pictures.curves({"a": [1.0, 2.0]}, [0, 1], tmp_path / "c.svg", "x", "y")
+    lines = {str(k): [k, 2.0 * k] for k in range(9)}
+    pictures.curves(lines, [0, 1], tmp_path / "c.svg", "x", "y")
+    drawn = (tmp_path / "c.svg").read_text().lower()
+    assert not [c for c in ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728") if c in drawn]
+    looks = [pictures._look(k) for k in range(9)]
+    assert len({(x["color"], x["linestyle"]) for x in looks}) == 9
+    assert len({x["marker"] for x in looks}) == 9
     names, matrix = diagnostics.correlations(found.scores)
     pictures.dendrogram(names, diagnostics.linkage(matrix), tmp_path / "t.svg")
     pictures.heat(["a"], ["b"], np.array([[0.3]]), tmp_path / "h.svg", "t", 0.5)
@@ -760,3 +773,13 @@ def test_metrics_that_look_find_the_photographs_of_composite(rated, shared, tmp_
     assert not scores.reason
     assert np.isfinite(scores.values).all()
     assert len(scores.values) == 3
+
+
+def test_a_reason_ends_with_a_sentence():
+    from captious.meta.tables import cut, short
+
+    first = "vilbertscore needs " + "x" * 120 + ", which is not on this machine."
+    assert short(f"{first} Get it with: put x there.") == first
+    assert short("No weights. Get them. Then run again.", 22) == "No weights. Get them."
+    assert short("y" * 900).endswith("...")
+    assert cut("one two three", 9) == "one tw..."

@@ -41,7 +41,14 @@ def table() -> ScoreTable:
 def report(table, tmp_path_factory) -> Path:
     """The demo's report; one caption is said to look at a region that is known."""
     from captious.report import explained
-    from captious.types import Explanation, LabelledPhotograph, Place, RegionAttention
+    from captious.types import (
+        Alignment,
+        Explanation,
+        LabelledPhotograph,
+        MatchMatrix,
+        Place,
+        RegionAttention,
+    )
 
     path = tmp_path_factory.mktemp("report") / "report.html"
     part = RegionAttention(
@@ -51,12 +58,17 @@ def report(table, tmp_path_factory) -> Path:
     photo = str(demo.folder() / "photos" / Path(str(table.images[0])).name)
     box = (100.0, 50.0, 200.0, 400.0)  # the photograph has 400 by 400 pixels
     boxes = LabelledPhotograph("what was seen", photo, (Place("person", 0.7, box),))
+    words = tuple(f"astronaut{k}" for k in range(20))
+    values = ((0.5,) * 20,) * 20
+    matrix = MatchMatrix("cosine", words, words, values, notes=("+0.012",) * 20)
+    wide = Explanation("z", {}, (Alignment("matches", words, words, ()), matrix))
     real = explained.explain_table
 
     def with_regions(*args):
         done = real(*args)
         done.rows[0].insert(0, explained.plain("TIGEr", Explanation("x", {}, (part,))))
         done.rows[0].insert(1, explained.plain("VIFIDEL", Explanation("y", {}, (boxes,))))
+        done.rows[0].append(explained.plain("wide", wide))
         return done
 
     explained.explain_table = with_regions
@@ -230,7 +242,41 @@ def test_nothing_sticks_out_on_a_small_screen(visit):
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.click(".item .open >> nth=0")
     page.wait_for_selector("dialog[open]")
-    assert page.evaluate("document.getElementById('caption').scrollWidth") <= 360
+    for tab in page.locator("[data-tab]").all():
+        tab.click()  # a wide picture scrolls inside of itself
+        wide = page.evaluate("document.getElementById('caption').scrollWidth")
+        assert wide <= 360, tab.text_content()
+    assert tab.text_content() == "wide"
+    picture = page.locator(".picture:has(table)")
+    assert picture.evaluate("n => n.scrollWidth > n.clientWidth")
+
+
+def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(browser, tmp_path):
+    names = [f"a system of a long name {k}" for k in range(7)]
+    captions = ["a dog runs", "a red bus", "two cats"]
+    files = []
+    for name in names:
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(dict(enumerate(captions))))
+    references = {"0": ["a dog is running"], "1": ["a bus on a street"], "2": ["cats sleep"]}
+    table = captious.score(files, references, metrics=["bleu", "rouge_l"])
+    pages.write(table, tmp_path / "many.html", pages.Options())
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    page = context.new_page()
+    page.goto((tmp_path / "many.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.locator("#scatterkey .sys").all_inner_texts() == names
+    assert "2 more in the table" in page.locator("#short").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    context.close()
+
+
+def test_notes_beside_a_matrix_are_not_clipped(visit):
+    page = visit("#caption=astronaut&system=good")
+    page.get_by_role("tab", name="wide").click()
+    note = page.locator(".matrix tbody td.note").first
+    assert note.inner_text() == "+0.012"
+    assert note.evaluate("n => n.scrollWidth <= n.clientWidth && n.clientWidth > 40")
 
 
 def test_a_permalink_survives_a_reload(visit):

@@ -345,11 +345,14 @@ def test_explanation_with_and_without_the_image(metric):
     assert [word for word, _ in data["words"]] == data["caption_pieces"]
     assert data["boxes"][0] == [0, 0, 1, 1]
     np.testing.assert_allclose(data["whole"], attention[:, 0], atol=1e-4)  # it has no place
+    shown = " ".join(told.parts[-1].words) + " "
     for (word, top), share in zip(data["words"], attention, strict=True):
         assert [i for i, _ in top] == (1 + np.argsort(-share[1:], kind="stable"))[
             : len(top)
         ].tolist()
-        assert f"{word:<14} looks at region {top[0][0]} {top[0][1]:.2f}" in told.text
+        said = f"{word:<14} looks at region {top[0][0]} {top[0][1]:.2f}"
+        assert (said in told.text) == (f"{word} " in shown)
+    assert told.text.count(" looks at ") == len(told.parts[-1].words) == 5  # as in the picture
     assert any(f"({share:.2f} whole)" in draw(told) for share in data["whole"])  # five words of 7
     assert draw(told).startswith("<svg")
     assert draw(told).count("<svg") == draw(told).count("</svg>") == 4

@@ -69,9 +69,8 @@ def _short(lacking: dict[str, list[errors.CaptiousError]]) -> list[str]:
         lines += ["", "These need weights or files that pip does not install:", *_wrapped(others)]
     here = [name for name in assets.known() if assets.available(name)]
     absent = [name for name in assets.known() if name not in here]
-    lines += ["", f"{len(here)} of {len(assets.known())} tables and models are installed"]
-    if absent:
-        lines += ["not installed; needed only if you ask for them:", *_wrapped(absent)]
+    held = f"{len(here)} of {len(assets.known())} tables and models are installed"
+    lines += ["", f"{held}, these are not:" if absent else held, *_wrapped(absent)]
     return [*lines, "", "`captious doctor --all` shows details."]
 
 

@@ -64,15 +64,16 @@ def load(wanted: str) -> ImageList:
     """Return a shipped list, or that of a file.
 
     Raises:
-        UsageError: there is neither such a list nor such a file.
-        InputError: the file holds something else.
+        UsageError: no list of that name is shipped.
+        InputError: there is no such file, or it holds something else.
     """
     if wanted in SHIPPED:
         return _read(str(_FOLDER / f"{wanted}.txt"), wanted, 0)
     path = Path(wanted)
     if not path.is_file():
         hint = did_you_mean(wanted, SHIPPED)
-        raise UsageError(
+        kind = InputError if path.suffix or path.name != wanted else UsageError  # a file, or a name
+        raise kind(
             f"there is no list of images {wanted!r}{hint}; name a file, or one of "
             f"{', '.join(SHIPPED)}"
         )

@@ -31,11 +31,11 @@ def by_length(evaluation: Evaluation) -> Split:
             "equal length": gap == 0,
             "preferred is shorter": gap < 0,
         }
-    low, high = np.quantile(words, [1 / 3, 2 / 3])
+    low, high = (int(q) for q in np.quantile(words, [1 / 3, 2 / 3]))  # lengths are whole numbers
     return {
-        f"up to {low:.0f} words": words <= low,
-        f"{low:.0f} to {high:.0f} words": (words > low) & (words <= high),
-        f"over {high:.0f} words": words > high,
+        f"up to {low} words": words <= low,
+        f"{low + 1} to {high} words": (words > low) & (words <= high),
+        f"over {high} words": words > high,
     }
 
 

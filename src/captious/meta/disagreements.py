@@ -18,7 +18,7 @@ from captious.io.grids import Cells
 from captious.judgements.judgement_set import Pairs
 from captious.meta import agreement
 from captious.meta.evaluate import Evaluation
-from captious.meta.tables import grid, short
+from captious.meta.tables import cut, grid
 from captious.types import Floats, Ints
 
 KINDS = ("metric higher", "metric lower", "both agree")
@@ -145,7 +145,7 @@ def parts(listed: Sequence[Example]) -> tuple[Cells, str]:
     cells = [["metric", "kind", "people", "metric's", "value", "caption", "photograph"]]
     for e in listed:
         cells.append(
-            [e.metric, e.kind, e.human, e.group, f"{e.value:.4f}", short(e.caption, 120), e.image]
+            [e.metric, e.kind, e.human, e.group, f"{e.value:.4f}", cut(e.caption, 120), e.image]
         )
     said = (
         "people: rounded mean rating, or the preferred caption of a pair with its votes; metric's: "

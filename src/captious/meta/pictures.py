@@ -13,6 +13,11 @@ from captious.errors import MissingExtra
 from captious.meta.evaluate import Evaluation, Test
 from captious.types import Floats
 
+_LINES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
+"""Okabe and Ito's colours without yellow, which is faint on white."""
+_STYLES = ("-", "--", ":", "-.")
+_MARKERS = "os^Dv<>PX*h"
+
 
 def _plot() -> Any:
     if find_spec("matplotlib") is None:
@@ -87,12 +92,27 @@ def intervals(evaluation: Evaluation, path: Path, columns: Sequence[str] | None 
     _save(figure, path)
 
 
+def _look(number: int) -> dict[str, Any]:
+    """Return how the n-th line is drawn: colour, then style; every line has a marker of its own.
+
+    Example:
+        >>> _look(0)["color"], _look(len(_LINES))["color"], _look(len(_LINES))["linestyle"]
+        ('#0072B2', '#0072B2', '--')
+    """
+    return {
+        "color": _LINES[number % len(_LINES)],
+        "linestyle": _STYLES[number // len(_LINES) % len(_STYLES)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "markersize": 4,
+    }
+
+
 def curves(lines: dict[str, list[float]], at: Sequence[float], path: Path, x: str, y: str) -> None:
     """Draw one line per metric."""
     plt = _plot()
     figure, axes = plt.subplots(figsize=(7.2, 4.2))
     for number, (name, values) in enumerate(lines.items()):
-        axes.plot(at, values, "-" if number < 10 else "--", marker="o", markersize=3, label=name)
+        axes.plot(at, values, **_look(number), label=name)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(alpha=0.3)
@@ -111,8 +131,7 @@ def panels(
     named: dict[str, Any] = {}
     for axes, (title, (at, lines)) in zip(rows[0], parts.items(), strict=True):
         for number, (name, values) in enumerate(lines.items()):
-            style = "-" if number < 10 else "--"
-            (drawn,) = axes.plot(at, values, style, marker="o", markersize=3, label=name)
+            (drawn,) = axes.plot(at, values, **_look(number), label=name)
             named.setdefault(name, drawn)
         axes.set_title(title, fontsize=9)
         axes.set_xlabel(x, fontsize=8)

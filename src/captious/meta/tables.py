@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -21,6 +22,9 @@ FORMATS = ("text", "markdown", "csv", "json")
 WIDTH = 100
 """Characters in a line of running text; a wider table is not aligned."""
 _SHOWN = 110
+_LONGEST = 400
+"""Letters of a reason that is one sentence."""
+_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
 def render(
@@ -183,6 +187,21 @@ def bullets(lines: Iterable[str], format: str = "markdown") -> str:
 
 
 def short(text: str, width: int = _SHOWN) -> str:
-    """Cut a message to one line."""
+    """Return the whole sentences of a message that fit into the width; at least the first.
+
+    Example:
+        >>> short("The encoder is not on this machine. Get it with --download.", 40)
+        'The encoder is not on this machine.'
+    """
+    first, *others = _SENTENCE.split(" ".join(text.split()))
+    for sentence in others:
+        if len(first) + 1 + len(sentence) > width:
+            break
+        first += f" {sentence}"
+    return cut(first, _LONGEST)
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text to one line."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 3].rstrip() + "..."

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from captious.errors import CaptiousError, MissingAsset, UsageError
+from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
 from captious.metrics._matching.token_blocks import Block, batches, blocks, padded
 from captious.metrics.base import Column, Explanation, Metric, Stats
 from captious.models import piece_idf, text_encoder
@@ -255,7 +255,8 @@ def read_baseline(path: str, layer: int) -> Baseline:
     """Read one layer's baseline from a file of ``captious calibrate``."""
     file = Path(path).expanduser()
     if not file.is_file():
-        raise UsageError(f"baseline={path!r} is neither 'off', 'known' nor a file")
+        kind = InputError if file.suffix or file.name != path else UsageError  # a file, or a word
+        raise kind(f"baseline={path!r} is neither 'off', 'known' nor a file")
     with reading(path, "a file of `captious calibrate`", "make it again"):
         layers = json_object(file, "a file of `captious calibrate`")["layers"]
         baselines = {int(x["layer"]): (float(x["p"]), float(x["r"]), float(x["f"])) for x in layers}

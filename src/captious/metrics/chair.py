@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.errors import UsageError
+from captious.errors import InputError
 from captious.evidence import image_lists
 from captious.evidence.classes import readable
 from captious.evidence.image_lists import ImageList
@@ -81,7 +81,7 @@ class Chair(Metric):
 
     def __post_init__(self) -> None:
         if self.table != "coco" and not Path(self.table).is_file():
-            raise UsageError(f"chair: there is no file {self.table!r}")
+            raise InputError(f"chair: there is no file {self.table!r}")
         if self.images:
             image_lists.load(self.images)
 

@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.bleu import Bleu
 from captious.metrics.cider import CiderD
@@ -97,7 +97,7 @@ class Diversity(Metric):
         if self.df == "corpus":
             raise UsageError("diversity reads no references: df is 'coco-val' or a file")
         if self.seen and not Path(self.seen).is_file():
-            raise UsageError(f"diversity: there is no file {self.seen!r}")
+            raise InputError(f"diversity: there is no file {self.seen!r}")
 
     def prepare(self, samples: CaptionSet) -> CaptionGroups:
         """Collect the captions of every system and image."""

@@ -136,12 +136,13 @@ def function_in_file(text: str) -> Callable[..., Any]:
     """Return the function that ``path.py:name`` names; the file is run, as the user asks for.
 
     Raises:
-        UsageError: there is no such file, or no such function in it.
+        InputError: there is no such file.
+        UsageError: it has no such function.
     """
     where, _, name = text.rpartition(":")
     path = Path(where)
     if not path.is_file():
-        raise UsageError(f"there is no file {path} (from {text!r})")
+        raise InputError(f"there is no file {path} (from {text!r})")
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be loaded as Python")

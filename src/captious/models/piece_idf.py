@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from captious.errors import UsageError
+from captious.errors import InputError, UsageError
 from captious.models.text_encoder import TextEncoder
 from captious.reading import json_object, reading
 from captious.types import CaptionSet
@@ -157,7 +157,8 @@ def load(path: str, encoder: TextEncoder) -> PieceIdf:
     """Read a table written by :func:`save`."""
     file = Path(path).expanduser()
     if not file.is_file():
-        raise UsageError(
+        kind = InputError if Path(path).suffix else UsageError  # a file, or a word
+        raise kind(
             f"idf={path!r} is neither 'references', 'all', 'off', nor a file. "
             "`captious calibrate MODEL --texts FILE --idf OUT.json` makes one."
         )

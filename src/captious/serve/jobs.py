@@ -126,8 +126,11 @@ class Jobs:
     def _finish(self, name: str, code: int, told: dict[str, Any], complaint: bytes) -> None:
         end = time.time()
         if code == 0:
+            # A stored table says itself what it holds; of other runs it is known as asked for.
+            metrics = self.store.get(name).metrics or told["metrics"]
             self.store.change(name, unless=CANCELLED, state=DONE, finished=end, what="",
-                              captions=told["captions"], systems=told["systems"])  # fmt: skip
+                              captions=told["captions"], systems=told["systems"],
+                              metrics=metrics)  # fmt: skip
             return
         error = told.get("error")
         if error is None:

@@ -141,7 +141,7 @@ class Store:
 
     def change(self, run: str, unless: str = "", **fields: Any) -> bool:
         """Change fields of a run, unless its state is ``unless``; tell whether it was changed."""
-        fields = {k: json.dumps(v) if k == "systems" else v for k, v in fields.items()}
+        fields = {k: json.dumps(v) if isinstance(v, list) else v for k, v in fields.items()}
         named = ", ".join(f"{name} = ?" for name in fields)
         with self._open() as base:
             done = base.execute(

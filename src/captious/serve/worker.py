@@ -53,7 +53,8 @@ def main(folder: Path) -> int:
     except MemoryError:
         _say(error="not enough memory for this run; give fewer captions at once")
         return 1
-    _say(captions=len(table), systems=list(table.corpora))
+    metrics = list(dict.fromkeys(step.metric.name for step in table.steps))
+    _say(captions=len(table), systems=list(table.corpora), metrics=metrics)
     return 0
 
 

@@ -120,8 +120,8 @@ def open_vectors(name: str = DEFAULT) -> WordVectors:
 
     Raises:
         MissingAsset: a named table is not on this machine.
-        UsageError: neither a known name nor a path.
-        InputError: the file is not a known layout.
+        UsageError: no vectors of that name are known.
+        InputError: there is no such file, or its layout is not known.
     """
     path, member, label = locate(name)
     facts = _source(path).stat()
@@ -138,7 +138,8 @@ def locate(name: str) -> tuple[Path, str, str]:
     path = Path(text).expanduser()
     if not path.exists():
         named = [a for a in assets.known() if a.startswith(("glove", "word2vec", "wink"))]
-        raise UsageError(
+        kind = InputError if path.suffix or path.name != text else UsageError  # a file, or a name
+        raise kind(
             f"no word vectors are called {name!r} and there is no such file. "
             f"Known names: {', '.join(named)}"
         )

@@ -135,19 +135,9 @@ class CaptionSet:
         flat = list(captions)
         for r in refs:
             flat.extend(r)
-        coded = columns.of_texts(flat).dictionary_encode()
-        index = columns.numbers_of(coded.indices)
+        texts = columns.of_texts(flat)
         del flat
-        pa.default_memory_pool().release_unused()  # else the scratch of coding stays with us
-        made = cls(
-            pool=TextPool(coded.dictionary),
-            caption=index[:n],
-            reference=index[n:],
-            offsets=offsets,
-            ids=_objects(ids if ids is not None else [str(i) for i in range(n)]),
-            images=_objects(images if images is not None else [None] * n),
-            systems=_objects(systems if systems is not None else [""] * n),
-        )
+        made = cls._coded(texts, offsets, ids, images, systems)
         if objects is None:
             return made
         held = zip(made.image_keys.tolist(), objects, strict=True)
@@ -183,8 +173,22 @@ class CaptionSet:
             np.cumsum(counts, out=offsets[1:])
             parts.append(listed.flatten())
         flat = pa.concat_arrays([part.cast(pa.large_string()) for part in parts])
-        coded = flat.dictionary_encode()
+        return cls._coded(flat, offsets, ids, images, systems)
+
+    @classmethod
+    def _coded(
+        cls,
+        texts: pa.Array,
+        offsets: Ints,
+        ids: Sequence[str] | None,
+        images: Sequence[str | None] | None,
+        systems: Sequence[str] | None,
+    ) -> CaptionSet:
+        """Make a set from all captions and then all references, as one column."""
+        n = len(offsets) - 1
+        coded = texts.dictionary_encode()
         index = columns.numbers_of(coded.indices)
+        pa.default_memory_pool().release_unused()  # else the scratch of coding stays with us
         return cls(
             pool=TextPool(coded.dictionary),
             caption=index[:n],

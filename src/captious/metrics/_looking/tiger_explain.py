@@ -115,7 +115,7 @@ def _text(data: dict[str, Any]) -> str:
     for region in data["regions"]:
         where = "" if region["box"] is None else f" at {region['box']}"
         lines.append(
-            f"region {region['region']}{where}: candidate {region['candidate']:+.3f}, references "
+            f"region {region['region']}{where}: caption {region['candidate']:+.3f}, references "
             f"{region['reference']:+.3f}; attends to {_words(region)}"
         )
     return "\n".join(lines)

@@ -53,7 +53,17 @@ def explain(metric: Vilbertscore, encoder: ImageTextEncoder, sample: Sample) -> 
         "whole": [],
     }
     data |= _looks(metric, encoder, texts[0], image, sample, layer, caption)
-    return Explanation(_text(data, values), data, _parts(data, cosines[best], blind[best]))
+    moved = cosines[best].max(0, initial=0.0) - blind[best].max(0, initial=0.0)
+    shown = _most(moved, caption)
+    return Explanation(
+        _text(data, values, shown), data, _parts(data, cosines[best], blind[best], moved, shown)
+    )
+
+
+def _most(moved: Floats, pieces: list[str]) -> list[int]:
+    """Return which words the photograph moved most, in the order of the caption."""
+    spoken = [k for k, piece in enumerate(pieces) if is_word(piece)]
+    return sorted(sorted(spoken, key=lambda k: -abs(moved[k]))[:_WORDS])
 
 
 def _cosines(
@@ -115,7 +125,8 @@ def _looks(
     }
 
 
-def _text(data: dict[str, Any], values: Floats) -> str:
+def _text(data: dict[str, Any], values: Floats, shown: list[int]) -> str:
+    """Say what matters; of the words, those that the photograph moved most."""
     p, r, f = values
     lines = [
         f"vilbertscore P {p:.4f} R {r:.4f} F {f:.4f} (layer {data['layer']})",
@@ -126,20 +137,20 @@ def _text(data: dict[str, Any], values: Floats) -> str:
     for what in ("raised", "lowered"):
         told = ", ".join(f"{a} ~ {b} {c:+.3f}" for a, b, c in data[what])
         lines.append(f"the image {what}: {told or 'nothing'}")
-    for (word, top), whole in zip(data["words"], data["whole"], strict=True):
+    for k in shown if data["words"] else ():
+        (word, top), whole = data["words"][k], data["whole"][k]
         seen = [f"region {i} {share:.2f}" for i, share in top]
         seen += [f"the whole image {whole:.2f}"] if whole else []
         lines.append(f"  {word:<14} looks at {', '.join(seen)}")
     return "\n".join(lines)
 
 
-def _parts(data: dict[str, Any], cosine: Floats, blind: Floats) -> tuple[Part, ...]:
+def _parts(
+    data: dict[str, Any], cosine: Floats, blind: Floats, moved: Floats, most: list[int]
+) -> tuple[Part, ...]:
     if not cosine.size:
         return ()
     rows, columns = tuple(data["reference_pieces"]), tuple(data["caption_pieces"])
-    moved = cosine.max(0) - blind.max(0)
-    spoken = [k for k, piece in enumerate(columns) if is_word(piece)]
-    most = sorted(sorted(spoken, key=lambda k: -abs(moved[k]))[:_WORDS])
     change = tuple(f"{v:+.2f}" for v in cosine.max(1) - blind.max(1))
     seen, unseen = (tuple(map(tuple, matrix.tolist())) for matrix in (cosine, blind))
     parts: list[Part] = [

@@ -9,7 +9,7 @@ from captious.report.pictures import palette
 from captious.types import Graph, Node, SceneGraphs
 
 _YES: Final = palette.BLUE
-_NO: Final = "#8a919c"
+_NO: Final = palette.QUIET
 _ROW: Final = 34  # height of an object with its attributes
 _ARC: Final = 200  # room for relations, left of the objects
 _SIDE: Final = 560  # least width of one graph
@@ -17,7 +17,7 @@ _GLYPH: Final = 6.7  # width of a letter at 12 px
 
 
 def draw(part: SceneGraphs) -> str:
-    """Draw both graphs; what matched is blue."""
+    """Draw both graphs; what matched is blue, the rest is grey, and a key says so."""
     sides = (("caption", part.caption), ("references", part.references))
     width = max(_width(graph) for _, graph in sides)
     parts, y = [], 0
@@ -28,6 +28,10 @@ def draw(part: SceneGraphs) -> str:
         parts += _objects(graph)
         parts.append("</g>")
         y += 60 + _ROW * max(len(graph.objects), 1)
+    parts.append(
+        f'<text x="{_ARC}" y="{y - 10}" fill="{_YES}">matched</text>'
+        f'<text x="{_ARC + 62}" y="{y - 10}" fill="{_NO}">not matched</text>'
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" '
         f'height="{y}" font-family="sans-serif" font-size="12" role="img">'
@@ -63,7 +67,8 @@ def _box(out: list[str], x: float, y: float, node: Node, solid: bool) -> float:
     out.append(
         f'<rect x="{x:.0f}" y="{y}" width="{width:.0f}" height="22" rx="{4 if solid else 11}" '
         f'fill="{fill}" stroke="{colour}"/>'
-        f'<text x="{x + 7:.0f}" y="{y + 15}" fill="{ink}">{escape(text)}</text>'
+        f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" fill="{ink}">'
+        f"{escape(text)}</text>"
     )
     return width
 

@@ -54,13 +54,14 @@ def draw(part: MatchMatrix) -> str:
             )
         if notes:
             place = f'x="{x + _BAR - 6}" y="{y + 17}"'
-            out.append(f'<text {place} fill="#666">{escape(notes[i])}</text>')
+            out.append(f'<text {place} fill="{palette.QUIET}">{escape(notes[i])}</text>')
     out.append("</svg>")
     return "\n".join(out)
 
 
 def _style(index: int, stop: Sequence[bool]) -> str:
-    return ' font-style="italic" fill="#888"' if index < len(stop) and stop[index] else ""
+    quiet = f' font-style="italic" fill="{palette.QUIET}"'
+    return quiet if index < len(stop) and stop[index] else ""
 
 
 def _cell(x: int, y: int, value: float, best: bool, threshold: float | None) -> str:

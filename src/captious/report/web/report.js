@@ -118,6 +118,7 @@ function short() { // which system is better, where, and why: the answer before 
     const said = [[down, "worse"], [up, "better"]].filter(([l]) => l.length).map(([l, word]) => `<span title="${esc(l.join(", "))}">significantly ${word} in ${l.length}</span>`).join(", ");
     which += `<p>${name(s)} against ${name(state.base)}: ${said ? `${said} of ${count} metrics` : "no significant difference"}.</p>`;
   });
+  if (D.tests.length && S.length > 5) which += `<p>${S.length - 5} more in the table.</p>`;
   const c = state.metric, gaps = D.buckets.flatMap((b) => b.parts.map((p) => [b.title, p, p.values[state.base][c][0], p.values[state.vs][c][0]])).filter(([, , a, b]) => a !== null && b !== null).map((g) => [...g, (g[3] - g[2]) * better(c)]).sort((a, b) => a[4] - b[4]);
   const behind = gaps.length && gaps[0][4] < 0, most = behind ? gaps[0] : gaps[gaps.length - 1];
   const where = most && most[4] !== 0 ? `<p>In ${esc(C[c].label)}, ${name(state.vs)} is furthest ${behind ? "behind" : "ahead of"} ${name(state.base)} in this part of the captions:</p><p>${esc(most[0])}: <b>${esc(most[1].label)}</b>${most[1].range ? `, ${esc(most[1].range)}` : ""} (${fmt(most[3], c)} against ${fmt(most[2], c)}).</p>` : "<p>There are too few captions to cut into parts.</p>";
@@ -221,8 +222,7 @@ function scatter() {
     g.globalAlpha = on ? 0.9 : 0.15; g.fillStyle = colour(s); g.beginPath(); g.arc(p.x, p.y, 4.2, 0, 7); g.fill();
   }));
   g.globalAlpha = 1;
-  let lx = box.r; g.textAlign = "right"; g.font = "12px system-ui, sans-serif";
-  if (S.length > 1) [...S.keys()].reverse().forEach((s) => { const n = brief(S[s], 16), w = g.measureText(n).width; if (lx - w < 50 + g.measureText(brief(C[cy].label, 14)).width) return; g.fillStyle = ink; g.fillText(n, lx, 15); g.fillStyle = colour(s); g.beginPath(); g.arc(lx - w - 9, 11, 4.2, 0, 7); g.fill(); lx -= w + 26; });
+  $("scatterkey").innerHTML = S.length > 1 ? S.map((_, s) => sys(s)).join("") : "";
   cv.setAttribute("aria-label", `Scatter of ${C[cx].label} and ${C[cy].label}, ${points.length} captions of the gallery`);
 }
 function select() { // the captions within the rectangle: values, not pixels, so that an address can hold it
@@ -489,6 +489,7 @@ addEventListener("hashchange", () => { if (!location.hash.includes("=")) return;
 let resizing; addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { ridges(); gap(); trend(); scatter(); }, 120); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme(document.documentElement.dataset.theme); scatter(); });
 function opened() { if (state.caption === null) { if ($("caption").open) $("caption").close(); return; } const i = D.items.findIndex((t) => t.id === state.caption); if (i >= 0) open(i, Math.max(0, S.indexOf(state.system)), true); else if (REMOTE) fetched("/item?id=" + encodeURIComponent(state.caption)).then((item) => open(joined(item), Math.max(0, S.indexOf(state.system)), true), (e) => say(e.message)); else say("That caption is not in this file"); }
+if (!document.querySelector(".brand p").textContent) document.querySelector(".brand p").textContent = `${S.length} system${S.length === 1 ? "" : "s"}, ${D.captions.toLocaleString("en")} captions`;
 theme(); recall(); counted(); about(); brushing(); refresh(); opened();
 let nearing = false;
 new IntersectionObserver((e) => { if (!e[0].isIntersecting) return; if (drawn < order.length) more(); else if (paged() && order.length && order.length < total && !nearing) { nearing = true; next().finally(() => { nearing = false; }); } }, { rootMargin: "900px" }).observe($("more"));
