@@ -220,6 +220,52 @@ def test_the_executor_of_openrlhf_takes_it(tmp_path, monkeypatch):
         assert list(done["extra_logs"]) == ["cider_d_reward"]
 
 
+def test_verl_hands_over_arrays(table):
+    """Its columns are arrays of objects, whose truth value is an error."""
+    judge = captious.reward("cider_d")
+    given = judge.verl(
+        data_sources=np.array(["coco"] * 3),
+        solution_strs=np.array(TEXTS),
+        ground_truths=np.array([np.array(r, dtype=object) for r in REFERENCES], dtype=object),
+        extra_infos=np.array([{"index": i} for i in range(3)]),
+    )
+    assert given == pytest.approx(table["cider_d"].tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["naive", "batch"])
+def test_the_reward_managers_of_verl_take_it(kind):
+    """verl's own managers decode a batch and call the function; extra_info is an array there."""
+    pytest.importorskip("verl.workers.reward_manager", reason="the host verl is not installed")
+    torch = pytest.importorskip("torch")
+    from verl import DataProto
+    from verl.workers.reward_manager import BatchRewardManager, NaiveRewardManager
+
+    words = ["<pad>", "say:", *" ".join(TEXTS).split()]
+    tokenizer = types.SimpleNamespace(
+        decode=lambda ids, skip_special_tokens: " ".join(words[int(i)] for i in ids)
+    )
+    answers = [[words.index(w) for w in text.split()] for text in TEXTS]
+    longest = max(map(len, answers))
+    responses = torch.tensor([a + [0] * (longest - len(a)) for a in answers])
+    prompts = torch.ones((3, 1), dtype=torch.long)
+    mask = torch.cat([prompts, (responses > 0).long()], dim=1)
+    tensors = {"prompts": prompts, "responses": responses, "attention_mask": mask}
+    columns = {
+        "data_source": ["coco"] * 3,
+        "reward_model": [{"ground_truth": np.array(r, dtype=object)} for r in REFERENCES],
+        "extra_info": [{"index": i} for i in range(3)],
+    }
+    columns = {name: np.array(rows, dtype=object) for name, rows in columns.items()}
+    judge = captious.reward("cider_d")
+    manager = {"naive": NaiveRewardManager, "batch": BatchRewardManager}[kind]
+    made = manager(tokenizer, 0, compute_score=judge.verl)
+    given = made(DataProto.from_dict(tensors=tensors, non_tensors=columns))
+    expected = torch.tensor(judge(None, TEXTS, references=REFERENCES))
+    torch.testing.assert_close(given.sum(dim=1), expected)
+    ends = [len(a) - 1 for a in answers]
+    torch.testing.assert_close(given[range(3), ends], expected)  # on the last token of each
+
+
 def test_it_travels():
     judge = captious.reward({"cider_d": 1.0, "rouge_l": 2.0}, scale=True, length=(1, 20))
     other = pickle.loads(pickle.dumps(judge))

@@ -138,10 +138,11 @@ class Reward:
             if solution_str is None:
                 raise ValueError("solution_str (or solution_strs) is missing")
             solution_strs, ground_truths, extra_infos = [solution_str], [ground_truth], [extra_info]
-        texts = list(solution_strs or ())
+        texts = [] if solution_strs is None else list(solution_strs)
+        infos = [] if extra_infos is None else list(extra_infos)  # verl hands over arrays
         columns = {self._references or "references": _rows(ground_truths)}
         for name in (self._images,) if self._images else IMAGE_COLUMNS:
-            found = [i.get(name) if isinstance(i, Mapping) else None for i in extra_infos or ()]
+            found = [i.get(name) if isinstance(i, Mapping) else None for i in infos]
             if any(image is not None for image in found):
                 columns[name] = found
         rewards = self(completions=texts, **columns)
