@@ -75,7 +75,9 @@ def main() -> None:
         for i in range(0, size, step):
             small(captions[i : i + step], references[i : i + step])
         held = tracemalloc.get_traced_memory()[0] - before
-        print(f"memory kept per caption and its five references, {name}: {held / size / 1024:.1f} KiB")
+        print(
+            f"memory kept per caption and its five references, {name}: {held / size / 1024:.1f} KiB"
+        )
 
 
 if __name__ == "__main__":

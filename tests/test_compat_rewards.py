@@ -160,7 +160,10 @@ def test_openrlhf_signature(table):
         ("say: a dog runs", "say: "),
         ("say: a dog runs</s>", "say: "),
         ("<s> say: a dog runs</s></s>", "say: "),
-        ("<|im_start|>user\nsay<|im_end|>\na dog runs<|im_end|>\n", "<|im_start|>user\nsay<|im_end|>"),
+        (
+            "<|im_start|>user\nsay<|im_end|>\na dog runs<|im_end|>\n",
+            "<|im_start|>user\nsay<|im_end|>",
+        ),
         ("say:a dog runs<end_of_turn>", "say: "),
         ("a dog runs<eos><pad><pad>", "another prompt"),
     ],
@@ -173,7 +176,7 @@ def test_openrlhf_hands_over_prompt_and_marks(query, prompt):
 
 
 def _openrlhf_agent(monkeypatch):
-    """Its module of executors, without its package's other imports (deepspeed, which needs CUDA)."""
+    """Its module of executors, without the rest of its package, which imports deepspeed."""
     host = pytest.importorskip("openrlhf", reason="the host openrlhf is not installed")
     utils = types.ModuleType("openrlhf.utils")
     utils.__path__ = [str(Path(host.__path__[0]) / "utils")]

@@ -23,7 +23,9 @@ __all__ = ["Reward", "reward"]
 
 REFERENCE_COLUMNS = ("references", "reference", "captions", "ground_truth", "answer", "solution")
 # Marks of beginning and end, as tokenizers of chat models write them, at either end of a response.
-_MARK = r"(?:<\|[^<>|\s]{1,40}\|>|</?s>|<(?:bos|eos|pad|end_of_turn|end_of_utterance)>|\[(?:EOS|PAD)\])"
+_MARK = (
+    r"(?:<\|[^<>|\s]{1,40}\|>|</?s>|<(?:bos|eos|pad|end_of_turn|end_of_utterance)>|\[(?:EOS|PAD)\])"
+)
 MARKS = re.compile(rf"^(?:\s*{_MARK})+|(?:{_MARK}\s*)+$")
 IMAGE_COLUMNS = ("image", "images", "image_path")
 
