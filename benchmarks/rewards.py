@@ -1,4 +1,9 @@
-"""CIDEr-D as a reward: captious beside pycocoevalcap, per call: ``python benchmarks/rewards.py``.
+"""CIDEr-D as a reward: captious beside pycocoevalcap, per call.
+
+    python benchmarks/rewards.py [--self-critical FOLDER]
+
+FOLDER is a checkout of github.com/ruotianluo/cider, the scorer of self-critical training code: its
+``CiderD`` then gets the same batches and document frequencies, in the same run.
 
 A batch of 256 new captions with five references each, document frequencies frozen for both (counted
 once on the references of 1,000 images). pycocoevalcap cuts and weighs the references on every call;
@@ -9,10 +14,16 @@ tokenisation, pycocoevalcap gets tokens.
 
 from __future__ import annotations
 
+import argparse
+import os
+import pickle
 import random
 import statistics
+import sys
+import tempfile
 import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +65,27 @@ class _Sized(list):
         return self._size
 
 
+def self_critical(checkout: Path, frequencies: Any, documents: int) -> Any:
+    """Return its ``CiderD`` with our frequencies; it reads them from ``data/`` where it runs."""
+    sys.path.insert(0, str(checkout.resolve()))
+    from pyciderevalcap.ciderD.ciderD import CiderD
+
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "data").mkdir()
+        with (Path(folder) / "data" / "frozen.p").open("wb") as file:
+            pickle.dump({"ref_len": documents, "document_frequency": frequencies}, file)
+        os.chdir(folder)
+        try:
+            return CiderD(df="frozen")
+        finally:
+            os.chdir(here)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--self-critical", type=Path, help="a checkout of ruotianluo/cider")
+    given = parser.parse_args()
     rng = random.Random(11)
     references = [[sentence(rng)[:-1] for _ in range(5)] for _ in range(IMAGES)]
     counted = CiderScorer()
@@ -66,6 +97,10 @@ def main() -> None:
     judge = captious.scorer("cider_d", references=references, df="corpus")
     fresh = captious.scorer("cider_d", references=references, df="corpus", remember=0)
     took: dict[str, list[float]] = {"pycocoevalcap": [], "captious": [], "captious, new refs": []}
+    critic = None
+    if given.self_critical:
+        critic = self_critical(given.self_critical, Frozen.frequencies, IMAGES)
+        took["ruotianluo/cider"] = []
     worst = 0.0
     for _ in range(CALLS):
         at = rng.sample(range(IMAGES), BATCH)
@@ -84,6 +119,13 @@ def main() -> None:
         fresh(captions, listed)
         took["captious, new refs"].append(time.process_time() - begin)
         worst = max(worst, float(np.abs(found - expected).max()))
+        if critic is not None:
+            begin = time.process_time()
+            gts = dict(enumerate(listed))
+            res = [{"image_id": i, "caption": [text]} for i, text in enumerate(captions)]
+            _, theirs_too = critic.compute_score(gts, res)
+            took["ruotianluo/cider"].append(time.process_time() - begin)
+            worst = max(worst, float(np.abs(found - theirs_too).max()))
     medians = {name: 1000 * statistics.median(times) for name, times in took.items()}
     for name, ms in medians.items():
         ratio = medians["pycocoevalcap"] / ms

@@ -68,11 +68,16 @@ def main() -> None:
     )
     print(f"{'captious.score':32} {took:8.3f} ms per caption")
     tracemalloc.start()
-    small = captious.scorer()
-    before = tracemalloc.get_traced_memory()[0]
-    small(captions, references)
-    held = tracemalloc.get_traced_memory()[0] - before
-    print(f"memory per remembered caption and its five references: {held / size / 1024:.1f} KiB")
+    for name, step in (("one by one", 1), ("in calls of 256", 256)):
+        small = captious.scorer()
+        small(captions[:1], references[:1])
+        before = tracemalloc.get_traced_memory()[0]
+        for i in range(0, size, step):
+            small(captions[i : i + step], references[i : i + step])
+        held = tracemalloc.get_traced_memory()[0] - before
+        print(
+            f"memory kept per caption and its five references, {name}: {held / size / 1024:.1f} KiB"
+        )
 
 
 if __name__ == "__main__":

@@ -214,3 +214,24 @@ def test_through_the_engine(samples, folder, cache, caplog):
         metrics=[ClipScore(str(folder)), RefClipScore(str(folder))],
     )
     assert list(table.columns) == ["clipscore", "ref_clipscore"]
+
+
+def test_weights_in_several_files_are_all_hashed(tmp_path):
+    """The index of such a model is the same for every set of weights of that size."""
+    from captious.models.text_encoder import weights_sha
+
+    def folder(name: str, *files: tuple[str, bytes]):
+        made = tmp_path / name
+        made.mkdir()
+        for file, content in files:
+            (made / file).write_bytes(content)
+        return weights_sha(made)
+
+    index = ("model.safetensors.index.json", b"{}")
+    first = ("model-00001-of-00002.safetensors", b"one")
+    a = folder("a", index, first, ("model-00002-of-00002.safetensors", b"two"))
+    b = folder("b", index, first, ("model-00002-of-00002.safetensors", b"six"))
+    assert a != b
+    assert a == folder("c", index, first, ("model-00002-of-00002.safetensors", b"two"))
+    old = folder("d", ("pytorch_model-00001-of-00001.bin", b"one"))
+    assert old == folder("e", ("model.safetensors", b"one")) != "unknown"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import pickle
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +152,121 @@ def test_openrlhf_signature(table):
     expected = torch.tensor(table["cider_d"] / 10, dtype=torch.float32)
     torch.testing.assert_close(given["rewards"], expected)
     assert set(given) == {"rewards", "scores", "extra_logs"}
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt"),
+    [
+        ("say: a dog runs", "say: "),
+        ("say: a dog runs</s>", "say: "),
+        ("<s> say: a dog runs</s></s>", "say: "),
+        (
+            "<|im_start|>user\nsay<|im_end|>\na dog runs<|im_end|>\n",
+            "<|im_start|>user\nsay<|im_end|>",
+        ),
+        ("say:a dog runs<end_of_turn>", "say: "),
+        ("a dog runs<eos><pad><pad>", "another prompt"),
+    ],
+)
+def test_openrlhf_hands_over_prompt_and_marks(query, prompt):
+    """Its queries are decoded with special tokens, which are no part of the caption."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    judge = captious.reward("rouge_l")
+    assert judge.openrlhf([query], [prompt], [["a dog runs"]])["rewards"].item() == 1.0
+
+
+def _openrlhf_agent(monkeypatch):
+    """Its module of executors, without the rest of its package, which imports deepspeed."""
+    host = pytest.importorskip("openrlhf", reason="the host openrlhf is not installed")
+    utils = types.ModuleType("openrlhf.utils")
+    utils.__path__ = [str(Path(host.__path__[0]) / "utils")]
+    monkeypatch.setitem(sys.modules, "openrlhf.utils", utils)
+    return importlib.import_module("openrlhf.utils.agent")
+
+
+def test_the_executor_of_openrlhf_takes_it(tmp_path, monkeypatch):
+    """OpenRLHF's own executor loads the file of --remote_rm_url, decodes, and calls the function.
+
+    Its engine (vLLM) is the one thing that is replaced: it gives a fixed answer and its end mark.
+    """
+    agent = _openrlhf_agent(monkeypatch)
+    torch = pytest.importorskip("torch")
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    words = {w: i for i, w in enumerate(["</s>", "say:", *" ".join(TEXTS).split()])}
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="</s>"))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="</s>")
+    file = tmp_path / "reward.py"
+    file.write_text("import captious\nreward_func = captious.reward('cider_d').openrlhf\n")
+    executor = agent.SingleTurnAgentExecutor(str(file))
+
+    class Engine:
+        def __init__(self, text):
+            ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+            self.made = types.SimpleNamespace(
+                token_ids=[*ids, tokenizer.eos_token_id], finish_reason="stop", logprobs=None
+            )
+
+        async def generate(self, *_args, **_others):
+            return types.SimpleNamespace(outputs=[self.made])
+
+    settings = types.SimpleNamespace(max_tokens=32, logprobs=None)
+    expected = captious.reward("cider_d")(None, TEXTS, references=REFERENCES)
+    for text, references, value in zip(TEXTS, REFERENCES, expected, strict=True):
+        done = asyncio.run(
+            executor.execute("say:", references, settings, 64, tokenizer, Engine(text))
+        )
+        assert done["scores"] is not None, "the executor caught an error of the reward"
+        # What its sample generator does with them.
+        torch.testing.assert_close(torch.tensor([done["reward"]]), torch.tensor([value]))
+        assert list(done["extra_logs"]) == ["cider_d_reward"]
+
+
+def test_verl_hands_over_arrays(table):
+    """Its columns are arrays of objects, whose truth value is an error."""
+    judge = captious.reward("cider_d")
+    given = judge.verl(
+        data_sources=np.array(["coco"] * 3),
+        solution_strs=np.array(TEXTS),
+        ground_truths=np.array([np.array(r, dtype=object) for r in REFERENCES], dtype=object),
+        extra_infos=np.array([{"index": i} for i in range(3)]),
+    )
+    assert given == pytest.approx(table["cider_d"].tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["naive", "batch"])
+def test_the_reward_managers_of_verl_take_it(kind):
+    """verl's own managers decode a batch and call the function; extra_info is an array there."""
+    pytest.importorskip("verl.workers.reward_manager", reason="the host verl is not installed")
+    torch = pytest.importorskip("torch")
+    from verl import DataProto
+    from verl.workers.reward_manager import BatchRewardManager, NaiveRewardManager
+
+    words = ["<pad>", "say:", *" ".join(TEXTS).split()]
+    tokenizer = types.SimpleNamespace(
+        decode=lambda ids, skip_special_tokens: " ".join(words[int(i)] for i in ids)
+    )
+    answers = [[words.index(w) for w in text.split()] for text in TEXTS]
+    longest = max(map(len, answers))
+    responses = torch.tensor([a + [0] * (longest - len(a)) for a in answers])
+    prompts = torch.ones((3, 1), dtype=torch.long)
+    mask = torch.cat([prompts, (responses > 0).long()], dim=1)
+    tensors = {"prompts": prompts, "responses": responses, "attention_mask": mask}
+    columns = {
+        "data_source": ["coco"] * 3,
+        "reward_model": [{"ground_truth": np.array(r, dtype=object)} for r in REFERENCES],
+        "extra_info": [{"index": i} for i in range(3)],
+    }
+    columns = {name: np.array(rows, dtype=object) for name, rows in columns.items()}
+    judge = captious.reward("cider_d")
+    manager = {"naive": NaiveRewardManager, "batch": BatchRewardManager}[kind]
+    made = manager(tokenizer, 0, compute_score=judge.verl)
+    given = made(DataProto.from_dict(tensors=tensors, non_tensors=columns))
+    expected = torch.tensor(judge(None, TEXTS, references=REFERENCES))
+    torch.testing.assert_close(given.sum(dim=1), expected)
+    ends = [len(a) - 1 for a in answers]
+    torch.testing.assert_close(given[range(3), ends], expected)  # on the last token of each
 
 
 def test_it_travels():

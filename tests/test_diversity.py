@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -79,9 +80,17 @@ def test_novel_captions(tmp_path):
     rows, corpus = table(metric)
     assert rows[:, 5].tolist() == [0, 1, 1, 1, 1]
     assert corpus[5] == pytest.approx(4 / 5)
-    assert "seen:train.txt-2" in metric.signature("0", None)
+    before = metric.signature("0", None)
+    assert "|seen:train.txt(2," in before
+    path.write_text("A dog.\na cat\n")  # as many lines, other captions: read again, signed anew
+    assert metric.signature("0", None) != before
+    assert table(metric)[0][:, 5].tolist() != rows[:, 5].tolist()
     with pytest.raises(InputError, match="no file"):
         Diversity(seen=str(tmp_path / "absent"))
+
+
+def test_the_table_of_frequencies_is_signed_by_its_content():
+    assert re.search(r"\|df:coco-val\(\d+,[0-9a-f]{8}\)\|", Diversity().signature("0", None))
 
 
 def test_without_a_file_references_are_what_is_known():

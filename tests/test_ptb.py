@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -258,6 +259,32 @@ def test_tokenizers_of_sacrebleu():
     if "ja-mecab" not in tokenizers.names():
         with pytest.raises(MissingExtra, match="languages"):
             tokenizers.get("ja-mecab")
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "text", "words"),
+    [
+        ("ja-mecab", r"sacrebleu-ja-mecab-[\d.]+-IPA-.*-lc", "犬が BUS の上を走っている。",
+         "犬 が bus の 上 を 走っ て いる 。"),
+        ("ko-mecab", r"sacrebleu-ko-mecab-[\d.]+/ko-[\d.]+-KO-.*-lc", "개 한 마리가 달리고 있다.",
+         "개 한 마리 가 달리 고 있 다 ."),
+    ],
+)  # fmt: skip
+def test_japanese_and_korean(name, signature, text, words):
+    """MeCab cuts them; its dictionary is in the signature; threads get the same words."""
+    if name not in tokenizers.names():
+        pytest.skip("captious[languages] is not installed")
+    import captious
+
+    tokenizer = tokenizers.get(name)
+    assert tokenizer(text) == words.split()
+    assert re.fullmatch(signature, tokenizer.signature)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(cut == words.split() for cut in pool.map(tokenizer, [text] * 200))
+    metrics = [f"{m}(tokenizer={name})" for m in ("bleu", "rouge_l")]
+    table = captious.score([text], [[text, "x"]], metrics=metrics, intervals=False)
+    assert table["bleu_4"][0] == pytest.approx(1.0)
+    assert tokenizer.signature in table.signatures["rouge_l"]
 
 
 def test_chinese_captions_are_scored_by_character():

@@ -8,6 +8,7 @@ document frequencies, so that a completion's reward does not depend on its batch
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,11 @@ from captious.types import Column, Floats
 __all__ = ["Reward", "reward"]
 
 REFERENCE_COLUMNS = ("references", "reference", "captions", "ground_truth", "answer", "solution")
+# Marks of beginning and end, as tokenizers of chat models write them, at either end of a response.
+_MARK = (
+    r"(?:<\|[^<>|\s]{1,40}\|>|</?s>|<(?:bos|eos|pad|end_of_turn|end_of_utterance)>|\[(?:EOS|PAD)\])"
+)
+MARKS = re.compile(rf"^(?:\s*{_MARK})+|(?:{_MARK}\s*)+$")
 IMAGE_COLUMNS = ("image", "images", "image_path")
 
 
@@ -134,10 +140,11 @@ class Reward:
             if solution_str is None:
                 raise ValueError("solution_str (or solution_strs) is missing")
             solution_strs, ground_truths, extra_infos = [solution_str], [ground_truth], [extra_info]
-        texts = list(solution_strs or ())
+        texts = [] if solution_strs is None else list(solution_strs)
+        infos = [] if extra_infos is None else list(extra_infos)  # verl hands over arrays
         columns = {self._references or "references": _rows(ground_truths)}
         for name in (self._images,) if self._images else IMAGE_COLUMNS:
-            found = [i.get(name) if isinstance(i, Mapping) else None for i in extra_infos or ()]
+            found = [i.get(name) if isinstance(i, Mapping) else None for i in infos]
             if any(image is not None for image in found):
                 columns[name] = found
         rewards = self(completions=texts, **columns)
@@ -148,7 +155,8 @@ class Reward:
         """Return rewards as OpenRLHF's ``reward_func`` does.
 
         Args:
-            queries: prompt and response in one text.
+            queries: prompt and response in one text, with the marks of the model (``</s>``,
+                ``<|im_end|>``): OpenRLHF decodes them with everything in it. Marks are taken away.
             prompts: the prompts, which are cut off the front.
             labels: references of each: one text, or several.
             **others: not read.
@@ -158,10 +166,7 @@ class Reward:
         """
         import torch
 
-        responses = [
-            query[len(prompt) :] if query.startswith(prompt) else query
-            for query, prompt in zip(queries, prompts, strict=True)
-        ]
+        responses = [_response(q, p) for q, p in zip(queries, prompts, strict=True)]
         columns = {self._references or "references": _rows(labels)}
         values = self(completions=responses, **columns)
         rewards = torch.tensor([0.0 if v is None else v for v in values], dtype=torch.float32)
@@ -295,6 +300,15 @@ def _said(completion: Any) -> str | None:
                 return "".join(p for p in parts if isinstance(p, str))
             return None
     return None
+
+
+def _response(query: str, prompt: str) -> str:
+    """Return what follows the prompt, without the marks of the model around it."""
+    if not query.startswith(prompt):  # a mark in front, or other spaces: the tokenizer's doing
+        found = query.find(prompt.strip())
+        query = query[max(found, 0) :]
+        prompt = prompt.strip() if found >= 0 else ""
+    return MARKS.sub("", query[len(prompt) :])
 
 
 def _nothing(references: Any) -> bool:

@@ -97,7 +97,7 @@ class ClipScore(Metric):
         return Stats(rows, pairs.reasons, pairs.notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Weights, image settings and device."""
+        """Checksum of the weights and what is done to a photograph; the rest are parameters."""
         model = self._model()
         return {"sha256": model.weights_sha, "preprocessing": model.pixels}
 

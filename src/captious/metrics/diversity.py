@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from captious import assets
 from captious.errors import InputError, UsageError
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.bleu import Bleu
@@ -122,7 +123,7 @@ class Diversity(Metric):
         rows = np.zeros((len(samples), 19))
         reasons: dict[int, str] = {}
         pairs: list[tuple[int, str, tuple[str, ...]]] = []
-        known = _seen(self.seen, self.tokenizer) if self.seen else context.references
+        known = self._known() if self.seen else context.references
         for row, (key, text) in enumerate(zip(keys, texts, strict=True)):
             group = context.groups.get(key)
             if group is None:
@@ -164,10 +165,14 @@ class Diversity(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the tokeniser, the frequencies and the training captions."""
-        parts = {"tokenizer": tokenizers.get(self.tokenizer).signature}
+        frozen = CiderD(df=self.df, tokenizer=self.tokenizer)
+        parts = {
+            "df": frozen.signature_parts(frozen.prepare(CaptionSet.build([])))["df"],
+            "tokenizer": tokenizers.get(self.tokenizer).signature,
+        }
         if self.seen:
-            number = len(_seen(self.seen, self.tokenizer))
-            parts["seen"] = f"{Path(self.seen).name}-{number}"
+            path = Path(self.seen)
+            parts["seen"] = f"{path.name}({len(self._known())},{assets.digest(path)[:8]})"
         return parts
 
     def explain(self, sample: Sample, context: CaptionGroups) -> Explanation:
@@ -184,6 +189,9 @@ class Diversity(Metric):
             f"{', '.join(often) or 'no word twice'}.",
             {"captions": list(group), "words": dict(words)},
         )
+
+    def _known(self) -> frozenset[str]:
+        return _seen(self.seen, self.tokenizer, assets.digest(Path(self.seen)))
 
     def _plain(self, text: str) -> str:
         return " ".join(_words(text, self.tokenizer))
@@ -254,6 +262,6 @@ def _words(text: str, tokenizer: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2)
-def _seen(path: str, tokenizer: str) -> frozenset[str]:
+def _seen(path: str, tokenizer: str, _content: str) -> frozenset[str]:
     lines = read_text(path).splitlines()
     return frozenset(" ".join(_words(line, tokenizer)) for line in lines if line.strip())

@@ -42,7 +42,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 _BATCH_TOKENS = {"cpu": 1024}  # fits the caches of a core; larger is slower there
 _GPU_BATCH_TOKENS = 16384
 _DISK_TEXTS = 500
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+_WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,21 @@ class Encoded:
 
 
 def weights_sha(folder: Path) -> str:
-    """Return the first eight digits of the sha256 of a model folder's weights."""
-    for file in _WEIGHTS:
-        if (folder / file).exists():
-            return assets.digest(folder / file)[:8]
+    """Return the first eight digits of the sha256 of a model folder's weights.
+
+    Large models come in several files; the index beside them holds names and sizes only, which
+    other weights of the same network share, so every file is read.
+    """
+    for pattern in _WEIGHTS:
+        parts = [assets.digest(file) for file in sorted(folder.glob(pattern))]
+        if parts:
+            whole = parts[0] if len(parts) == 1 else _sha("".join(parts))
+            return whole[:8]
     return "unknown"
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plausible(config: Any, path: Path) -> None:

@@ -84,7 +84,8 @@ def _of_sacrebleu(name: str) -> Tokenizer:
     for package in _lacking(name):
         raise MissingExtra(package, "languages", f"the tokenizer {name!r}")
     made = getattr(import_module(f"sacrebleu.tokenizers.{module}"), kind)()
-    signature = f"sacrebleu-{name}-{version('sacrebleu')}-lc"
+    # Its own signature is the name, for MeCab with version and dictionary, which decide the words.
+    signature = f"sacrebleu-{made.signature()}-{version('sacrebleu')}-lc"
     return Tokenizer(name, signature, lambda text: made(text.lower()).split())
 
 
