@@ -30,7 +30,12 @@ LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
 _WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
-ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
+ASSETS: Final = {
+    "default": "parser-captions",
+    "corenlp": "parser-corenlp",
+    "sm": "parser-en-sm",
+    "md": "parser-en-md",
+}
 
 
 class SceneParser:
@@ -39,6 +44,7 @@ class SceneParser:
     Attributes:
         name: as the user named it.
         version: name, version and content hash of the model, for signatures and the cache.
+        corenlp: whether its trees are as CoreNLP would draw them.
     """
 
     def __init__(self, name: str) -> None:
@@ -47,6 +53,7 @@ class SceneParser:
         self.name = name
         self.path = locate(name)
         meta = json_object(self.path / "meta.json", "the description of a spaCy pipeline")
+        self.corenlp = meta.get("trees") == "corenlp"
         self.version = (
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
         )
