@@ -30,12 +30,7 @@ LONGEST: Final = 512  # words of a caption that are parsed
 _NEEDED: Final = ("tok2vec", "tagger", "parser")
 _BATCH: Final = 256
 _WORTH_A_PROCESS: Final = 4000  # sentences; below this, starting one costs more than it brings
-ASSETS: Final = {
-    "default": "parser-captions",
-    "corenlp": "parser-corenlp",
-    "sm": "parser-en-sm",
-    "md": "parser-en-md",
-}
+ASSETS: Final = {"default": "parser-captions", "sm": "parser-en-sm", "md": "parser-en-md"}
 
 
 class SceneParser:
