@@ -256,8 +256,8 @@ class _Reader:
                         both = (words[k], words[p]) in TWO_WORD_PREPOSITIONS
                         name = f"{words[k]} {words[p]}" if both else words[p]
                         pairs += self._below(p, name, nouns)
-            elif self.corenlp and (p := self._second_word(k)) is not None:
-                pairs += self._below(p, f"{words[k]} {words[p]}", nouns)
+            elif self.corenlp and (second := self._second_word(k)) is not None:
+                pairs += self._below(second, f"{words[k]} {words[second]}", nouns)
         return pairs
 
     def _second_word(self, i: int) -> int | None:

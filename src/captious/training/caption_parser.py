@@ -223,7 +223,8 @@ def main() -> None:
     nlp = spacy.load(locate(chosen.student), exclude=parts)
     start = time.monotonic()
     if chosen.trees:
-        rows = read_trees(chosen.trees, nlp.get_pipe("parser").labels)
+        parser: Any = nlp.get_pipe("parser")
+        rows = read_trees(chosen.trees, parser.labels)
         rng.shuffle(rows)
     else:
         teacher = spacy.load(locate(chosen.teacher), exclude=parts)
