@@ -26,6 +26,7 @@ from captious.text._scene_rules import Parse, Scene, scene
 from captious.text.parse_cache import ParseCache
 from captious.text.scene_graph import SceneGraph, match
 from captious.text.synsets import WordTables
+from captious.training import caption_parser
 from captious.types import CaptionSet, Sample
 
 pytest.importorskip("spacy")
@@ -124,13 +125,33 @@ def test_passive_agent_and_flat_compounds(tables):
     assert got.attributes == (("cleaner", "city"), ("cleaner", "street"))
 
 
+def test_trees_of_corenlp_are_read_by_the_java_tools_rules(tables):
+    parse = Parse(
+        ("a", "bunch", "of", "plants", "next", "to", "stuffed", "bears"),
+        ("DT", "NN", "IN", "NNS", "JJ", "TO", "VBN", "NNS"),
+        ("det", "ROOT", "prep", "pobj", "amod", "prep", "amod", "pobj"),
+        (1, 1, 1, 2, 1, 4, 7, 5),
+    )
+    got = scene(parse, Lemmas(tables), corenlp=True)
+    assert got.relations == (("bunch", "next to", "bear"),)
+    assert got.attributes == (("plant", "a"), ("bear", "stuff"))
+
+
+def test_stanford_trees_become_rows():
+    lines = ["1 dog _ NN NN _ 2 nsubj", "2 is _ VBZ VBZ _ 0 root", "3 big _ JJ JJ _ 2 acomp"]
+    tree = caption_parser.from_stanford([line.split() for line in lines])
+    assert tree == [
+        ("dog", "NN", "nsubj", 1), ("is", "VBZ", "ROOT", 1), ("big", "JJ", "attr", 1)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("word", "tag", "base"),
     [("riding", "VBG", "ride"), ("sitting", "VBG", "sit"), ("parked", "VBN", "park"),
      ("lying", "VBG", "lie"), ("worn", "VBN", "wear"), ("carries", "VBZ", "carry"),
      ("is", "VBZ", "be"), ("women", "NNS", "woman"), ("boxes", "NNS", "box"),
      ("scissors", "NNS", "scissors"), ("glass", "NN", "glass"), ("driving", "VBG", "drive"),
-     ("playing", "VBG", "play"), ("walkinf", "VBG", "walkinf")],
+     ("playing", "VBG", "play"), ("skiing", "VBG", "ski"), ("walkinf", "VBG", "walkinf")],
 )  # fmt: skip
 def test_base_forms(tables, word, tag, base):
     assert Lemmas(tables)[word, tag] == base

@@ -161,7 +161,8 @@ class Reader:
         return graph_of
 
     def _read(self, parses: dict[str, Parse]) -> dict[str, Scene]:
-        return {text: scene(parse, self._lemmas) for text, parse in parses.items()}
+        corenlp = self.parser.corenlp
+        return {text: scene(parse, self._lemmas, corenlp=corenlp) for text, parse in parses.items()}
 
     def synsets_of(self, word: str) -> frozenset[int]:
         """Return the synsets of a word, looked up once."""

@@ -76,15 +76,15 @@ class Lemmas(dict[tuple[str, str], str]):
             return word.removesuffix("s")
         for ending in ("ing", "ed"):
             if word.endswith(ending) and len(word) > len(ending) + 1:
-                return self._stem(word[: -len(ending)])
+                return self._stem(word[: -len(ending)], ending)
         return word
 
-    def _stem(self, stem: str) -> str:
+    def _stem(self, stem: str, ending: str) -> str:
         """Choose among play, rid(e) and sit(t): what is left of a verb without -ing or -ed."""
         known = self._tables.contains
         if stem in _STEMS:
             return _STEMS[stem]
-        if stem.endswith("i") and known(stem[:-1] + "y"):
+        if ending == "ed" and stem.endswith("i") and known(stem[:-1] + "y"):
             return stem[:-1] + "y"
         doubled = len(stem) > 2 and stem[-1] == stem[-2]
         if doubled and known(stem[:-1]) and not (stem[-1] in "lsz" and known(stem)):

@@ -3,6 +3,10 @@
 The rules follow the scene-graph step of SPICE, restated for the labels of spaCy's English parsers
 (CLEAR style: prepositions are nodes, auxiliaries of "be" are heads). The comments say where a rule
 keeps a habit of the Java tool that one would not expect; each of these was seen in its output.
+
+A parser that learned from CoreNLP's trees (``corenlp=True``) needs no imitation of CoreNLP: there
+the rules are those of the Java tool as written, and the habits that make up for another parser
+(standing as a noun, moved prepositions, participles that keep their form) are off.
 """
 
 from __future__ import annotations
@@ -46,15 +50,16 @@ _QUANTITIES: Final = A_QUANTITY_OF | QUANTITY_OF
 _VERBS: Final = frozenset({"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"})
 
 
-def scene(parse: Parse, lemmas: Mapping[tuple[str, str], str]) -> Scene:
-    """Return the scene of a parsed sentence."""
-    return _Reader(parse, lemmas).read()
+def scene(parse: Parse, lemmas: Mapping[tuple[str, str], str], *, corenlp: bool = False) -> Scene:
+    """Return the scene of a sentence; ``corenlp`` if the tree is as CoreNLP would draw it."""
+    return _Reader(parse, lemmas, corenlp).read()
 
 
 class _Reader:
     """One sentence while its tuples are collected; tokens are numbers."""
 
-    def __init__(self, parse: Parse, lemmas: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, parse: Parse, lemmas: Mapping[tuple[str, str], str], corenlp: bool) -> None:
+        self.corenlp = corenlp
         self.words = words = parse.words
         self.tags = tags = list(parse.tags)
         self.labels = list(parse.labels)
@@ -64,8 +69,9 @@ class _Reader:
         for i, head in enumerate(parse.heads):
             if head != i:
                 self.children[head].append(i)
-        self._retag()
-        self._attach()
+        if not corenlp:
+            self._retag()
+            self._attach()
         self.lemmas = [lemmas[key] for key in zip(words, tags, strict=True)]
         self.noun = [t in _NOUNS for t in tags]
         self.stands_for = list(range(n))  # quantities and pronouns stand for another noun
@@ -81,6 +87,8 @@ class _Reader:
                 self._noun(i)
             elif tag in _VERBS:
                 self._verb(i)
+            elif self.corenlp:
+                self._qualities(i, i)
         lemmas = self.lemmas
         return Scene(
             tuple((lemmas[s], r, lemmas[o]) for s, r, o in self.relations),
@@ -157,6 +165,12 @@ class _Reader:
             if of is not None and noun is not None and self.noun[noun]:
                 self.stands_for[i] = noun
                 labels[of] = "dep"
+                if self.corenlp:
+                    for k in self.children[i]:
+                        if k < i and labels[k] == "amod":
+                            labels[k] = "dep"  # a large pair of scissors: part of the quantity
+                    if self.tags[noun] not in ("NNS", "NNPS"):
+                        continue
                 self.attributes.append((noun, "a" if three else self.lemmas[i]))
 
     def _pronouns(self) -> None:
@@ -242,7 +256,17 @@ class _Reader:
                         both = (words[k], words[p]) in TWO_WORD_PREPOSITIONS
                         name = f"{words[k]} {words[p]}" if both else words[p]
                         pairs += self._below(p, name, nouns)
+            elif self.corenlp and (second := self._second_word(k)) is not None:
+                pairs += self._below(second, f"{words[k]} {words[second]}", nouns)
         return pairs
+
+    def _second_word(self, i: int) -> int | None:
+        """Return the "to" of "next to" below "next", if this is such a preposition."""
+        for p in self.children[i]:
+            both = self.words[i], self.words[p]
+            if p == i + 1 and self.labels[p] == "prep" and both in TWO_WORD_PREPOSITIONS:
+                return p
+        return None
 
     # -- tuples -----------------------------------------------------------------------------
 
@@ -276,7 +300,7 @@ class _Reader:
         if labels[host] == "acl" and not subjects:
             subjects = self._things(self.heads[host])
         elif not objects:
-            self.attributes += [(s, name) for s in subjects]
+            self.attributes += [(s, lemmas[v] if self.corenlp else name) for s in subjects]
         self.relations += [
             (s, f"{name} {preposition}" if preposition else name, o)
             for s in subjects
@@ -294,6 +318,11 @@ class _Reader:
     def _copula(self, v: int, subjects: Sequence[int], placed: list[tuple[str, int]]) -> None:
         predicates = [k for k in self.children[v] if self.labels[k] in ("attr", "acomp")]
         for k in predicates:
+            to = self._second_word(k) if self.corenlp else None
+            if to is not None:
+                pairs = self._below(to, f"{self.words[k]} {self.words[to]}", nouns=True)
+                self.relations += [(s, name, o) for s in subjects for name, o in pairs]
+                continue
             for p in self._joined(k):
                 self.attributes += [(s, self.lemmas[p]) for s in subjects]
         if not predicates:
@@ -301,16 +330,29 @@ class _Reader:
 
     def _quality(self, i: int) -> str:
         """Return a modifier: participles before a noun keep their form (stuffed, matching)."""
-        return self.words[i] if self.tags[i] in ("VBN", "VBG") else self.lemmas[i]
+        kept = not self.corenlp and self.tags[i] in ("VBN", "VBG")
+        return self.words[i] if kept else self.lemmas[i]
+
+    def _qualities(self, i: int, noun: int) -> None:
+        """Add the modifiers before a word; the Java tool asks of no word to be a noun for that."""
+        labels, tags = self.labels, self.tags
+        for k in self.children[i]:
+            label = labels[k]
+            if label == "compound":
+                wanted = not self.corenlp or tags[k] in _NOUNS
+            else:
+                wanted = label == "amod" or (label == "nmod" and tags[k][:2] in ("NN", "JJ"))
+            if wanted and not (self.corenlp and self._second_word(k) is not None):
+                self.attributes += [(noun, self._quality(j)) for j in self._joined(k)]
 
     def _noun(self, i: int) -> None:
         labels, tags, lemmas = self.labels, self.tags, self.lemmas
-        noun = self.stands_for[i]
+        # For the Java tool "a bunch" keeps what hangs on it: the bunch, not the fruit, is on it.
+        noun = i if self.corenlp else self.stands_for[i]
+        self._qualities(i, noun)
         for k in self.children[i]:
             label = labels[k]
-            if label in ("amod", "compound") or (label == "nmod" and tags[k][:2] in ("NN", "JJ")):
-                self.attributes += [(noun, self._quality(j)) for j in self._joined(k)]
-            elif label == "nummod" and tags[i] in ("NNS", "NNPS"):
+            if label == "nummod" and tags[i] in ("NNS", "NNPS"):
                 self.attributes.append((noun, lemmas[k]))
             elif label == "poss":
                 self.relations += [(owner, "have", noun) for owner in self._things(k)]

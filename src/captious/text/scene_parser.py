@@ -39,6 +39,7 @@ class SceneParser:
     Attributes:
         name: as the user named it.
         version: name, version and content hash of the model, for signatures and the cache.
+        corenlp: whether its trees are as CoreNLP would draw them.
     """
 
     def __init__(self, name: str) -> None:
@@ -47,6 +48,7 @@ class SceneParser:
         self.name = name
         self.path = locate(name)
         meta = json_object(self.path / "meta.json", "the description of a spaCy pipeline")
+        self.corenlp = meta.get("trees") == "corenlp"
         self.version = (
             f"{meta['lang']}_{meta['name']}-{meta['version']}({_fingerprint(self.path)[:8]})"
         )

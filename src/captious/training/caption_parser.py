@@ -7,6 +7,12 @@ words alone with a full stop at the end, which is what ``text.scene_parser`` sho
 annotation and no output of the Java tool is used.
 
     python -m captious.training.caption_parser --captions FILE=COUNT... --out FOLDER
+    python -m captious.training.caption_parser --trees FILE --student default --out FOLDER
+
+The second form takes the teacher's trees from a CoNLL-X file in place of running a teacher: words
+in lower case without punctuation, Penn tags, and Stanford's basic dependencies with "be" as a head
+(CoreNLP prints them with ``-basic -makeCopulaHead -conllx``). Their labels become spaCy's. A parser
+that is trained so says ``"trees": "corenlp"`` in its meta.json, which the scene rules heed.
 
 Files are named with the number of captions to draw, ``FILE=COUNT``: a parquet file with a column
 ``captions`` (lists of strings; rows whose ``split`` is not ``train`` are left out) or a COCO
@@ -29,11 +35,20 @@ from typing import Any
 from captious.errors import InputError
 from captious.progress import Progress
 from captious.text import ptb
+from captious.text._scene_words import BE
 from captious.text.scene_parser import locate
 
 Row = tuple[str, str, str, int]  # word, tag, label, head
 
 _BATCH = 192
+# Stanford's labels that spaCy's English parsers spell otherwise.
+_LABELS = {
+    "nn": "compound", "num": "nummod", "vmod": "acl", "root": "ROOT", "rcmod": "relcl",
+    "possessive": "case", "iobj": "dative", "discourse": "intj", "tmod": "npadvmod",
+    "number": "quantmod",
+}  # fmt: skip
+_PASSIVE = ("auxpass", "nsubjpass")
+_PREDICATES = ("xcomp", "acomp", "dobj", "ccomp", "dep")
 
 
 def read_captions(place: str) -> list[str]:
@@ -88,17 +103,55 @@ def _without_punctuation(rows: list[Row]) -> list[Row]:
     return renumbered
 
 
-def train(nlp: Any, rows: list[list[Row]], rate: float, seed: int) -> None:
-    """One pass over the sentences, the learning rate falling to a twentieth; weights averaged."""
+def read_trees(place: Path, known: Iterable[str]) -> list[list[Row]]:
+    """Read the trees of a CoNLL-X file with the labels of spaCy, a full stop at the end."""
+    labels = {*known, "ROOT"}
+    blocks = place.read_text(encoding="utf-8").strip().split("\n\n")
+    trees = [from_stanford([line.split("\t") for line in block.split("\n")]) for block in blocks]
+    return [
+        [*((w, t, label if label in labels else "dep", h) for w, t, label, h in tree), stop]
+        for tree in trees
+        if len(roots := [i for i, row in enumerate(tree) if row[3] == i]) == 1 and len(tree) > 1
+        for stop in [(".", ".", "punct", roots[0])]
+    ]
+
+
+def from_stanford(lines: list[list[str]]) -> list[Row]:
+    """Turn the columns of one CoNLL-X sentence into a tree with the labels of spaCy."""
+    words, tags, told = ([line[k] for line in lines] for k in (1, 3, 7))
+    heads = [int(line[6]) - 1 if line[6] != "0" else i for i, line in enumerate(lines)]
+    passive = {h for label, h in zip(told, heads, strict=True) if label in _PASSIVE}
+    tree: list[Row] = []
+    for i, (word, tag, label, head) in enumerate(zip(words, tags, told, heads, strict=True)):
+        new = _LABELS.get(label, label)
+        if label == "prep" and word == "by" and head in passive:
+            new = "agent"
+        elif (
+            label in _PREDICATES
+            and head < i
+            and words[head] in BE
+            and told[head] not in ("aux", "auxpass")
+            and tag[:2] in ("JJ", "NN", "CD", "RB", "VB")
+        ):
+            new = "attr"
+        tree.append((word, tag, new, head))
+    return tree
+
+
+def train(nlp: Any, rows: list[list[Row]], rate: float, seed: int, passes: int = 1) -> None:
+    """Pass over the sentences, the learning rate falling to a twentieth; weights averaged."""
     from spacy.util import minibatch
 
     optimizer = nlp.resume_training()
     rng = random.Random(seed)
-    rng.shuffle(rows)
+    order: list[list[Row]] = []
+    for _ in range(passes):
+        rng.shuffle(rows)
+        order += rows
     done = 0
-    with Progress("training", len(rows), "sentences") as bar:
-        for batch in minibatch(rows, size=_BATCH):
-            optimizer.learn_rate = rate * max(0.05, 1 - done / len(rows))
+    with Progress("training", len(order), "sentences") as bar:
+        for batch in minibatch(order, size=_BATCH):
+            optimizer.learn_rate = rate * max(0.05, 1 - done / len(order))
             nlp.update([_example(nlp, r) for r in batch], sgd=optimizer, drop=0.1)
             done += len(batch)
             bar.advance(len(batch))
@@ -135,12 +188,27 @@ def agreement(nlp: Any, rows: Iterable[list[Row]]) -> dict[str, float]:
     return {k: round(v / total, 4) for k, v in counts.items()}
 
 
+def _drawn(places: list[str], rng: random.Random) -> list[str]:
+    """Draw the named numbers of captions."""
+    captions: list[str] = []
+    for place in places:
+        name, _, count = place.rpartition("=")
+        sample = read_captions(name)
+        rng.shuffle(sample)
+        captions += sample[: int(count)]
+    rng.shuffle(captions)
+    return captions
+
+
 def main() -> None:
     """Make the silver trees, train, measure, save."""
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--teacher", default="md", help="as the parameter `parser` of spice")
     options.add_argument("--student", default="sm")
-    options.add_argument("--captions", nargs="+", required=True, help="FILE=COUNT ...")
+    source = options.add_mutually_exclusive_group(required=True)
+    source.add_argument("--captions", nargs="+", help="FILE=COUNT ...")
+    source.add_argument("--trees", type=Path, help="a CoNLL-X file of the teacher's trees")
+    options.add_argument("--passes", type=int, default=1)
     options.add_argument("--held-out", type=int, default=2000)
     options.add_argument("--rate", type=float, default=0.001)
     options.add_argument("--seed", type=int, default=7)
@@ -151,28 +219,27 @@ def main() -> None:
 
     fix_random_seed(chosen.seed)
     rng = random.Random(chosen.seed)
-    captions: list[str] = []
-    for place in chosen.captions:
-        name, _, count = place.rpartition("=")
-        sample = read_captions(name)
-        rng.shuffle(sample)
-        captions += sample[: int(count)]
-    rng.shuffle(captions)
-    teacher, nlp = (
-        spacy.load(locate(name), exclude=["ner", "senter", "lemmatizer", "attribute_ruler"])
-        for name in (chosen.teacher, chosen.student)
-    )
+    parts = ["ner", "senter", "lemmatizer", "attribute_ruler"]
+    nlp = spacy.load(locate(chosen.student), exclude=parts)
     start = time.monotonic()
-    rows = list(teach(teacher, captions))
+    if chosen.trees:
+        parser: Any = nlp.get_pipe("parser")
+        rows = read_trees(chosen.trees, parser.labels)
+        rng.shuffle(rows)
+    else:
+        teacher = spacy.load(locate(chosen.teacher), exclude=parts)
+        rows = list(teach(teacher, _drawn(chosen.captions, rng)))
     print(f"{len(rows)} trees in {time.monotonic() - start:.0f} s", flush=True)
     held, rows = rows[: chosen.held_out], rows[chosen.held_out :]
     print("before", agreement(nlp, held), flush=True)
-    train(nlp, rows, chosen.rate, chosen.seed)
+    train(nlp, rows, chosen.rate, chosen.seed, chosen.passes)
     after = agreement(nlp, held)
     print("after ", after, f"{time.monotonic() - start:.0f} s", flush=True)
-    nlp.meta["name"] = "captions"
+    nlp.meta["name"] = "corenlp" if chosen.trees else "captions"
     nlp.meta["version"] = "1.0.0"
     nlp.meta["description"] = "spaCy's en_core_web_sm adapted to captions for SPICE"
+    if chosen.trees:
+        nlp.meta["trees"] = "corenlp"
     nlp.meta["performance"] = {f"{k}_with_teacher": v for k, v in after.items()}
     nlp.to_disk(chosen.out)
     # The words of the captions stay out: a pipeline needs only its own labels to be spelled.
