@@ -328,7 +328,8 @@ def test_requests_under_way_are_finished_when_the_service_stops():
         target=lambda: scores.append(client(texts, [[f"a dog {i}"] for i in range(10_000)]))
     )
     thread.start()
-    time.sleep(0.4)
+    while b"captious_requests_under_way 2.0" not in ask(url, "GET", "/metrics")[1]:
+        assert not scores, "the answer came before the service could be stopped"
     server.send_signal(signal.SIGTERM)
     thread.join(60)
     server.communicate(timeout=60)

@@ -201,6 +201,7 @@ class _Measured:
             await self._app(scope, receive, send)
             return
         begin, status = time.perf_counter(), "500"
+        self._meters.under_way.inc()
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -212,5 +213,6 @@ class _Measured:
             await self._app(scope, receive, sent)
         finally:
             path = getattr(scope.get("route"), "path", "other")  # bounded, whatever is asked for
+            self._meters.under_way.dec()
             self._meters.requests.labels(path, status).inc()
             self._meters.seconds.labels(path).observe(time.perf_counter() - begin)

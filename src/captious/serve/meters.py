@@ -25,6 +25,10 @@ class Meters:
         self.seconds = Histogram(
             "captious_request_seconds", "Time of a request", ["path"], buckets=_TIMES, registry=made
         )
+        self.under_way = Gauge(
+            "captious_requests_under_way", "Requests that have begun and have no answer yet",
+            registry=made,
+        )  # fmt: skip
         self.captions = Counter("captious_captions", "Captions that were scored", registry=made)
         self.batch_requests = Histogram(
             "captious_batch_requests", "Requests scored together", buckets=_SIZES, registry=made

@@ -136,8 +136,7 @@ class Service:
         return tuple(asked)
 
     async def _scored(self, metrics: tuple[str, ...], df: str, call: Call) -> Scores:
-        if self.stopping:
-            raise Stopped("the service is being stopped")
+        # While the service is being stopped, whatever still comes here had begun before.
         if self.batchers.ready(metrics, df) is None:
             await asyncio.to_thread(self.batchers.prepare, metrics, df)
         future = asyncio.wrap_future(self.batchers.submit(metrics, df, call))
