@@ -141,7 +141,7 @@ def print_attacked(name: str, captions: str, rows: Sequence[gaming.Fooled]) -> N
 def table_six(data: Path, store: FeatureStore, images: int) -> None:
     """Print the six of the paper, with and without a guard, beside their features."""
     tables = Tables(data, store, images)
-    expert = domain(Places(data, data, data, data), "expert")
+    expert = domain(Places(data, (), (), ()), "expert")
     names = [*SIX, *(f"{n}_guard" for n in SIX)]
     models = {n: model_file.load(TARGET / n) for n in names}
     columns = {t: tables.table("expert", [t]).values[:, 0] for t in PAPER}
@@ -161,13 +161,17 @@ def table_six(data: Path, store: FeatureStore, images: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("data", "regions", "pascal-regions", "coco-regions", "store"):
+    for name in ("data", "store"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("regions", "pascal-regions", "coco-regions"):
+        parser.add_argument(f"--{name}", type=Path, nargs="+", required=True)
     parser.add_argument("--fleur", type=Path)
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--tables", nargs="+", default=["best", "six", "probe"])
     args = parser.parse_args()
-    where = Places(args.data, args.regions, args.pascal_regions, args.coco_regions)
+    where = Places(
+        args.data, *(tuple(p) for p in (args.regions, args.pascal_regions, args.coco_regions))
+    )
     store = FeatureStore(args.store)
     if "best" in args.tables:
         table_best(where, store)

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--model", default="vilbert-coco")
     parser.add_argument("--every", type=int, default=12)
     args = parser.parse_args()
-    where = Places(args.data, args.flickr8k, args.flickr8k, args.cxc)
+    where = Places(args.data, (args.flickr8k,), (args.flickr8k,), (args.cxc,))
     print("set, rows, times as far: P R F")
     for name, regions, every in (
         ("expert", args.flickr8k, max(1, args.every // 3)), ("cxc", args.cxc, args.every),

@@ -5,7 +5,8 @@
         --captions CAPTIONS.txt
 
 Every road extracts the same photographs. ``onnxruntime`` is what captious does, ``torch`` what it
-falls back to, ``detector`` adds the boxes of the default detector. Two roads are measured here and
+falls back to, ``detector`` adds the boxes of the default detector, ``imagenet`` makes the features
+that ViLBERT reads (photographs in their own shape). Two roads are measured here and
 not offered: ``int8`` are the same networks quantised by ONNX Runtime (static, per channel,
 calibrated on the demo photographs), ``openvino-bf16`` needs the package openvino. For those the
 mean cosine of their features with the default's is printed and, with ``--captions`` (IMAGE#N TAB
@@ -29,7 +30,7 @@ from captious.evidence.detect import DEFAULT
 from captious.evidence.images import find_images, open_image
 from captious.evidence.regions import MemoryRegions
 
-ROADS = ("onnxruntime", "torch", "detector", "int8", "openvino-bf16")
+ROADS = ("onnxruntime", "torch", "detector", "imagenet", "int8", "openvino-bf16")
 
 
 def measure(maker, photos):
@@ -43,9 +44,12 @@ def measure(maker, photos):
 
 
 def maker_of(road, folder):
+    maker = extract.extractor_of(extract.DEFAULT_KIND)
     if road == "detector":
-        return extract.extractor(detect=DEFAULT)
-    maker = extract.extractor()
+        names = [backbone.name for backbone in maker.backbones]
+        return extract.extractor(names, detect=DEFAULT, side=maker.side)
+    if road == "imagenet":
+        return extract.extractor()
     for backbone in maker.backbones:
         if road == "torch":
             backbone._run = extract._torch_runner(backbone.name, backbone._path())
@@ -85,8 +89,8 @@ def _quantised(name, folder):
 
 
 def _pixels(image):
-    size = extract.input_size(*image.size)
-    pixels = np.asarray(image.resize(size), np.float32)
+    side = extract.extractor_of(extract.DEFAULT_KIND).side
+    pixels = np.asarray(image.resize((side, side)), np.float32)
     return np.ascontiguousarray(((pixels - 127.0) / 128.0).transpose(2, 0, 1)[None], np.float32)
 
 
@@ -132,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("photos", type=Path)
     parser.add_argument("--images", type=int, default=64)
-    parser.add_argument("--roads", nargs="+", choices=ROADS, default=list(ROADS[:3]))
+    parser.add_argument("--roads", nargs="+", choices=ROADS, default=list(ROADS[:4]))
     parser.add_argument("--captions", type=Path)
     args = parser.parse_args()
     captions = None
@@ -145,12 +149,16 @@ def main() -> None:
     first = None
     with tempfile.TemporaryDirectory() as cache, settings.use(cache_dir=Path(cache)):
         for road in args.roads:
-            few = photos if road in ("onnxruntime", "int8", "openvino-bf16") else photos[:16]
+            few = (
+                photos
+                if road in ("onnxruntime", "imagenet", "int8", "openvino-bf16")
+                else photos[:16]
+            )
             sets, wall, busy = measure(maker_of(road, Path(cache)), few)
             line = f"{road}: {1 / wall:.1f} photographs/s, {1000 * busy:.0f} ms of processor each"
             if first is None:
                 first = sets
-            elif road != "detector":
+            elif road not in ("detector", "imagenet"):
                 line += f"; mean cosine with {args.roads[0]} {cosine(sets, first):.4f}"
             print(line, flush=True)
             if captions is not None and len(few) == len(photos):

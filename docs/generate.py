@@ -53,11 +53,32 @@ def reported() -> list[Reported]:
 
 
 def reported_table(rows: list[Reported]) -> list[str]:
-    lines = ["| table | row | computed by | paper / ours (difference) |", "|---|---|---|---|"]
-    for row in rows:
-        values = "; ".join(f"{name} {value}" for name, value in row.cells.items())
-        lines.append(f"| {row.table} | {row.row} | `{row.column}` | {values} |")
-    return lines
+    """Return the rows, a table for each table of the papers: *paper / ours* in each cell."""
+    lines: list[str] = []
+    for title in dict.fromkeys(row.table for row in rows):
+        mine = [row for row in rows if row.table == title]
+        keys = list(dict.fromkeys(key for row in mine for key in row.cells))
+        heads = [_head(key) for key in keys]
+        lines += [f"*{title}* (paper / ours)", ""]
+        lines += [f"| row | computed by | {' | '.join(heads)} |", "|---|---|" + "---|" * len(keys)]
+        for row in mine:
+            values = [row.cells.get(key, "").partition(" (")[0] for key in keys]
+            lines.append(f"| {row.row} | `{row.column}` | {' | '.join(values)} |")
+        lines.append("")
+    return lines[:-1]
+
+
+def _head(key: str) -> str:
+    """Write a column of a paper's table in words.
+
+    Example: ``5_HC`` is "HC, 5 refs", ``0`` "no refs", ``flickr8k_tau`` "flickr8k tau".
+    """
+    counted = re.fullmatch(r"(\d+)(?:_(.+))?", key)
+    if not counted:
+        return key.replace("_", " ")
+    count, group = counted.groups()
+    told = {"0": "no refs", "1": "1 ref"}.get(count, f"{count} refs")
+    return f"{group}, {told}" if group else told
 
 
 def papers_page(rows: list[Reported]) -> str:
@@ -143,7 +164,7 @@ def page(metric: Metric, rows: list[Reported]) -> str:
         module,
         "",
     ]
-    needs = ", ".join(sorted(n.value for n in metric.needs)) or "nothing but the caption"
+    needs = ", ".join(sorted(n.given_as for n in metric.needs)) or "nothing but the caption"
     lines += [f"Needs: {needs}.", ""]
     extras = sorted(set(metric.modules.values()))
     if extras:
@@ -159,12 +180,16 @@ def page(metric: Metric, rows: list[Reported]) -> str:
         lines += ["", "| parameter | default |", "|---|---|"]
         lines += [f"| `{f.name}` | `{f.default!r}` |" for f in fields(metric)]
     lines += ["", "```text", *(d.removeprefix("    ") for d in doc), "```", ""]
+    photos = " --images photos/" if metric.needs - {Need.REFERENCES} else ""
     lines += [
         "```sh",
-        f"captious score captions.json --refs references.json --metrics {metric.name}",
+        f"captious score captions.json --refs references.json{photos} --metrics {metric.name}",
         "```",
         "",
     ]
+    card = metric.data_card()
+    if card:
+        lines += ["## What it reads beside captions", "", *(f"* {line}" for line in card), ""]
     lines += example(metric)
     columns = {c.name for c in metric.columns}
     mine = [r for r in rows if re.split(r"[^\w]", r.column)[0] in {metric.name, *columns}]

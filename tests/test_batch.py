@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 import captious
 from captious.batch import ERROR, SIGNATURE, Scorer
-from captious.compat.spark import ScoreBatches, schema
+from captious.compat.spark import ScoreBatches
 from captious.errors import UsageError
 
 PHOTOS = sorted((Path(captious.__file__).parent / "demo/photos").glob("*.jpg"))[:2]
@@ -107,7 +109,56 @@ def test_spark_function_on_arrow_batches():
     scorer = Scorer(METRICS, COLUMNS)
     function = pickle.loads(pickle.dumps(ScoreBatches(scorer)))
     check(pa.Table.from_batches(list(function(iter(TABLE.to_batches())))))
-    assert schema("k bigint", scorer).startswith("k bigint, `bleu_1` double")
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of PySpark, about pandas 3
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets of py4j
+def test_spark(monkeypatch):
+    """A session of one core: workers are processes of Spark that load the scorer themselves."""
+    sql = pytest.importorskip("pyspark.sql", reason="the host pyspark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("the host pyspark is not installed: no Java")
+    from captious.compat import spark as ours
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    made = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    for option in ("spark.driver.host", "spark.driver.bindAddress"):
+        made = made.config(option, "127.0.0.1")
+    session = made.config("spark.sql.execution.arrow.maxRecordsPerBatch", "4").getOrCreate()
+    try:
+        frame = ours.score(session.createDataFrame(TABLE), METRICS, columns=COLUMNS)
+        check(frame.toArrow())
+        # Scored again, beside a struct whose fields have names that SQL would need to quote.
+        odd = pa.array([{"a b": k} for k in range(6)])
+        again = session.createDataFrame(frame.toArrow().append_column("odd name", odd))
+        twice = ours.score(again, METRICS, columns=COLUMNS).toArrow()
+        check(twice)
+        assert twice["odd name"].to_pylist() == odd.to_pylist()
+    finally:
+        session.stop()
+
+
+@pytest.mark.filterwarnings("ignore")  # Curator, Xenna and Ray warn of themselves
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_nemo_curator(kind):
+    """A pipeline of one stage, in Ray."""
+    pytest.importorskip("nemo_curator", reason="the host nemo_curator is not installed")
+    import ray
+    from nemo_curator.backends.ray_data import RayDataExecutor
+    from nemo_curator.pipeline import Pipeline
+    from nemo_curator.tasks import DocumentBatch
+
+    from captious.compat.nemo_curator import stage
+
+    data = TABLE if kind == "arrow" else TABLE.to_pandas()
+    pipeline = Pipeline("scores")
+    pipeline.add_stage(stage(METRICS, columns=COLUMNS))
+    try:
+        [task] = pipeline.run(RayDataExecutor(), initial_tasks=[DocumentBatch("captions", data)])
+    finally:
+        ray.shutdown()
+    assert isinstance(task.data, type(data))
+    check(task.to_pyarrow())
 
 
 def test_adapters_are_small():

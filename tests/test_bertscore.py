@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,6 +390,23 @@ def test_roberta_like(tiny_roberta):
     stats = BertScore(model=tiny_roberta, layer=2).stats(given, None)
     assert np.isfinite(stats.rows).all()
     assert list(stats.notes.values()) == [1]
+
+
+def test_what_stands_beside_the_weights_is_signed(tiny_roberta, tmp_path):
+    """The same weights with another activation: other vectors, another signature and cache."""
+    other = tmp_path / "other" / Path(tiny_roberta).name
+    shutil.copytree(tiny_roberta, other, ignore=shutil.ignore_patterns("other"))
+    facts = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(facts | {"hidden_act": "relu"}))
+    given = CaptionSet.build(["a dog"], [["dog dog"]])
+    metrics = [BertScore(model=str(place), layer=2) for place in (tiny_roberta, other)]
+    assert not np.array_equal(*(metric.stats(given, None).rows for metric in metrics))
+    encoders = [text_encoder.load(metric.model) for metric in metrics]
+    assert encoders[0].weights_sha == encoders[1].weights_sha
+    assert encoders[0].identity != encoders[1].identity
+    parts = [set(m.signature("1", None).split("|")) - {f"model:{m.model}"} for m in metrics]
+    assert parts[0] != parts[1]
+    assert "settings:" not in BertScore().signature("1", None)  # the name says it
 
 
 # -- the cache on disk --------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import captious
 from captious import demo, registry
 from captious.cli import completion, main, verbs
 from captious.cli._verbs import VERBS
@@ -107,6 +110,21 @@ def test_wrong_words_get_a_hint(capsys, files):
     assert out == ""
     assert "'bleu'" in err
     assert "'rouge_l'" in err
+
+
+def test_explain_asks_which_caption(capsys, files):
+    code, _, err = run(capsys, "explain", files[0], "-r", files[1], "-m", "bleu")
+    assert code == 2
+    assert "which caption? Name it with --id: 1, 2" in err
+    assert run(capsys, "explain", "-m", "bleu")[0] == 2
+
+
+def test_explain_says_the_score_that_it_explains(capsys, files):
+    code, out, _ = run(capsys, "explain", files[0], "-r", files[1], "--id", "1", "-m", "bleu")
+    assert code == 0
+    table = captious.score(files[0], files[1], metrics=["bleu"])
+    said = ", ".join(f"bleu_{n} {table[f'bleu_{n}'][0]:.4f}" for n in range(1, 5))
+    assert out.splitlines()[0] == said
 
 
 def test_bad_input_writes_nothing(capsys, files, tmp_path):
@@ -268,6 +286,12 @@ def test_words_that_people_try(capsys, files):
     assert run(capsys, "score", "-r", files[1], "-m", "bleu", files[0])[0] == 0
     assert "Did you mean 'score'" in run(capsys, "evaluate")[2]
     assert "Did you mean 'compare'" in run(capsys, "significance")[2]
+    assert "Did you mean 'serve'" in run(capsys, "explorer")[2]
+    # --ref may be --refs or --references, which are the same option
+    assert run(capsys, "score", files[0], "--ref", files[1], "--metr", "bleu")[0] == 0
+    with pytest.raises(SystemExit):
+        main(["score", str(files[0]), "--re", "x"])
+    assert "--re could match --report" in capsys.readouterr().err
     code, _, err = run(capsys, "score", "--refs", files[1], files[0])
     assert code == 2
     assert f"{files[0]} was taken as a reference file" in err
@@ -281,7 +305,9 @@ def test_every_verb_is_in_the_help(capsys):
     assert main([]) == 0
     out = capsys.readouterr().out
     listed = {verb for group in VERBS.values() for verb in group}
-    assert set(verbs()) <= listed, "add the verb to cli/_verbs.py"
+    assert set(verbs()) == listed, "cli/_verbs.py lists the verbs that there are"
+    look = out.split("Look:")[1].split("Judge metrics:")[0]
+    assert "\n  serve " in look, "the explorer is for looking"
     for verb in verbs():
         assert f"\n  {verb} " in out
     assert max(map(len, out.splitlines())) <= 80
@@ -491,10 +517,30 @@ def test_compare_prints_every_test_that_it_corrects_for(capsys, files, tmp_path)
     assert out.count("third - worse") == 2
     code, out, _ = run(capsys, "compare", *paths, "-r", files[1], "-m", "rouge_l", "-f", "latex")
     assert "\\mathbf" in out.split("\\end{tabular}")[0]
-    assert "system & rouge-l" in out
+    assert "System & ROUGE-L" in out
+    assert "$^{b}$ worse & " in out  # the printed table names the letters that stand above values
     assert "% a = caps, b = worse, c = third" in out
 
 
 def test_every_verb_writes_to_a_file():
     lacking = [verb.name for verb in completion.collect() if "--output" not in verb.options]
     assert lacking == ["serve"]  # it writes its runs into --data
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "bleu", "rouge_l", "x.parquet"],
+        ["x.parquet", "-m", "bleu,rouge_l"],
+        ["-m", "bleu,rouge_l", "x.parquet", "--only"],
+    ],
+)
+def test_serve_takes_metrics_as_other_verbs_do(words):
+    from captious.cli import serve
+    from captious.spec import parse_many
+
+    parser = argparse.ArgumentParser()
+    serve.add_parser(parser.add_subparsers())
+    read = parser.parse_args(["serve", *words])
+    assert [str(spec) for spec in parse_many(read.metrics)] == ["bleu", "rouge_l"]
+    assert read.scores == [Path("x.parquet")]

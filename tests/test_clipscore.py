@@ -54,9 +54,11 @@ def scores(metric, samples) -> list[float]:
     return metric.stats(samples, None).rows[:, 0].tolist()
 
 
-def test_the_authors_numbers(samples, folder, golden):
-    assert scores(ClipScore(str(folder)), samples) == pytest.approx(golden["clipscore"], abs=1e-5)
-    found = scores(RefClipScore(str(folder)), samples)
+@pytest.mark.parametrize("profile", ["paper", "release"])
+def test_the_authors_numbers(samples, folder, golden, profile):
+    metric = ClipScore(str(folder), profile=profile)
+    assert scores(metric, samples) == pytest.approx(golden["clipscore"], abs=1e-5)
+    found = scores(RefClipScore(str(folder), profile=profile), samples)
     assert found == pytest.approx(golden["ref_clipscore"], abs=1e-5)
 
 
@@ -235,3 +237,10 @@ def test_weights_in_several_files_are_all_hashed(tmp_path):
     assert a == folder("c", index, first, ("model-00002-of-00002.safetensors", b"two"))
     old = folder("d", ("pytorch_model-00001-of-00001.bin", b"one"))
     assert old == folder("e", ("model.safetensors", b"one")) != "unknown"
+
+
+def test_a_missing_model_is_not_answered_with_encoders_of_texts():
+    [problem] = ClipScore(model="nobody/no-such-clip").missing()
+    assert "the image-text model 'nobody/no-such-clip' is not on this machine" in str(problem)
+    assert "--download" in str(problem)
+    assert "minilm" not in str(problem)

@@ -159,6 +159,71 @@ def test_self_critical_training(capsys):
         np.testing.assert_allclose(np.array(mine), np.array(theirs), rtol=1e-11)
 
 
+def lavis(module, files, results_file):
+    """``coco_caption_eval`` of LAVIS (lavis/tasks/captioning.py; BLIP has the same)."""
+    from pycocotools.coco import COCO
+
+    coco = COCO(str(files[0]))
+    coco_result = coco.loadRes(results_file)
+    coco_eval = module.COCOEvalCap(coco, coco_result)
+    coco_eval.params["image_id"] = coco_result.getImgIds()
+    coco_eval.evaluate()
+    for metric, score in coco_eval.eval.items():
+        print(f"{metric}: {score:.3f}")
+    return {
+        "agg_metrics": coco_eval.eval["CIDEr"] + coco_eval.eval["Bleu_4"],
+        "by image": {entry["image_id"]: entry["CIDEr"] for entry in coco_eval.evalImgs},
+    }
+
+
+def lmms_eval(module, files, metric):
+    """``coco_aggregation_result`` of lmms-eval (tasks/coco_cap/utils.py): COCO without a file."""
+    from pycocotools.coco import COCO
+
+    kinds = {"METEOR": module.Meteor, "ROUGE_L": module.Rouge, "CIDEr": module.Cider}
+    scorer = kinds[metric]() if metric in kinds else module.Bleu(4)
+    given = json.loads(files[0].read_text())
+    coco = COCO()
+    coco.dataset = {"annotations": given["annotations"], "images": given["images"]}
+    coco.createIndex()
+    coco_eval = module.COCOEvalCap(coco, coco.loadRes(json.loads(files[1].read_text())))
+    gts, res = {}, {}
+    for image in coco_eval.params["image_id"]:
+        gts[image] = coco_eval.coco.imgToAnns[image]
+        res[image] = coco_eval.cocoRes.imgToAnns[image]
+    tokenizer = module.PTBTokenizer()
+    gts, res = tokenizer.tokenize(gts), tokenizer.tokenize(res)
+    score, scores = scorer.compute_score(gts, res)
+    if type(score) is list:
+        score = score[int(metric.rpartition("_")[2]) - 1]
+    coco_eval.setEval(score, metric)
+    if metric == "CIDEr":
+        coco_eval.setImgToEvalImgs(scores, gts.keys(), metric)
+        coco_eval.setEvalImgs()
+    return {"eval": coco_eval.eval, "images": coco_eval.evalImgs}
+
+
+@java
+def test_the_script_of_lavis(files, monkeypatch, tmp_path):
+    """Its results hold more than captions, and are those of fewer images than the annotations."""
+    pytest.importorskip("pycocotools.coco", reason="pycocotools is not installed")
+    # Its SPICE downloads Stanford's models; its METEOR is compared above, and its jar is slow.
+    monkeypatch.setattr(real, "Spice", ours.Spice)
+    monkeypatch.setattr(real, "Meteor", ours.Meteor)
+    results = json.loads(files[1].read_text())[:6]
+    (tmp_path / "res.json").write_text(json.dumps([r | {"prompt": "a photo of"} for r in results]))
+    mine, theirs = (lavis(module, files, str(tmp_path / "res.json")) for module in (ours, real))
+    same(mine, theirs)
+    assert len(mine["by image"]) == 6
+
+
+@java
+@pytest.mark.parametrize("metric", ["Bleu_2", "METEOR", "ROUGE_L", "CIDEr"])
+def test_the_aggregation_of_lmms_eval(files, metric):
+    pytest.importorskip("pycocotools.coco", reason="pycocotools is not installed")
+    same(lmms_eval(ours, files, metric), lmms_eval(real, files, metric))
+
+
 def test_the_shape_of_spice():
     pytest.importorskip("spacy", reason="spaCy is not installed")
     with pytest.warns(UserWarning, match="not with Stanford CoreNLP"):

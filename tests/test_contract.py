@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import time
 from dataclasses import replace
@@ -266,6 +267,15 @@ def test_corpus_from_sums(case):
     close(metric.corpus(parts, np.float64(len(rows))), metric.aggregate(rows))
     stacked = metric.corpus(np.stack([parts, parts]), np.array([float(len(rows))] * 2))
     assert stacked.shape == (2, len(metric.columns))
+
+
+def test_explains_a_caption_in_words_and_data(case):
+    """Something to read, and data that a report can store, for a good caption and an empty one."""
+    metric, samples, context = case
+    told = metric.explain(samples[0], context)
+    assert told.text.strip()
+    assert json.loads(json.dumps(told.data)) is not None
+    assert metric.explain(replace(samples[0], id="e", caption=""), context).text.strip()
 
 
 def test_every_metric_is_covered():

@@ -199,8 +199,18 @@ def test_select_is_exact(tmp_path):
     held = np.load(tmp_path / "uids.npy")
     assert held.dtype == np.dtype("u8,u8")
     assert held.tolist() == [(0, 0), (0, 1)]
-    with pytest.raises(UsageError, match="share"):
-        select_rows(place, tmp_path / "x.parquet", 30, "fit")
+    assert select_rows(place, tmp_path / "x.parquet", 3, "fit").kept == 3
+
+
+def test_a_whole_number_above_one_is_a_number_of_rows():
+    values = np.array([0.1, 0.9, np.nan, 0.5, 0.9])
+    assert best(values, 2).tolist() == [False, True, False, False, True]
+    assert best(values, 100).sum() == 4  # a row without a score is never taken
+
+
+def test_neither_a_share_nor_a_number(tmp_path):
+    with pytest.raises(UsageError, match=r"a share \(0 to 1\) or a whole number of rows"):
+        select_rows(tmp_path / "x.csv", tmp_path / "y.csv", 2.5, "fit")
 
 
 @given(st.lists(st.one_of(st.floats(allow_nan=True, width=16)), min_size=1), st.floats(0.01, 1))

@@ -84,6 +84,7 @@ def test_the_verb_prints_explains_and_writes(tmp_path, capsys):
     said = capsys.readouterr().out
     head, explained = said.split("Why ")
     assert head.split("\n")[0].split() == ["metric", *SYSTEMS]
+    assert max(len(line) for line in head.splitlines()) <= 80
     assert "bleu_4" in head
     assert "cider_d" in head
     assert explained.startswith("cider_d gives this to")

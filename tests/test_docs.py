@@ -105,6 +105,15 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path):
     assert (tmp_path / "tutorials" / "paper-table" / "index.html").exists()
 
 
+def test_every_page_can_be_reached_from_the_menu_of_the_site():
+    listed = set(re.findall(r"[\w/-]+\.md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    docs = ROOT / "docs"
+    pages = {str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    pages -= {page for page in pages if page.endswith(".template.md")}
+    # The pages of metrics are listed by metrics.md.
+    assert {page for page in pages if not page.startswith("metrics/")} <= listed
+
+
 def test_every_metric_has_a_worked_example():
     runnable = [name for name in registry.names() if not registry.load(name)().missing()]
     assert len(runnable) > 20

@@ -194,4 +194,6 @@ def test_regions_to_point_at_do_not_lie_on_each_other():
     boxes = np.array([[0, 0, 10, 10], [1, 1, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10]], float)
     weights = np.array([1.0, 0.9, 0.3, 0.2])
     assert _telling(weights, weights, boxes) == [0, 2, 3]
+    whole = np.vstack([[0, 0, 50, 10], boxes[2:]])  # the whole image does not hide its parts
+    assert _telling(weights[:3], weights[:3], whole) == [0, 1, 2]
     assert _telling(weights, weights, None) == [0, 1, 2, 3]

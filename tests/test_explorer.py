@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import captious
-from captious import demo
+from captious import demo, names, registry
 from captious.errors import InputError
 from captious.serve.limits import Limits
 from captious.serve.store import Store
@@ -141,6 +141,9 @@ def test_upload_run_look_and_explain(page, url):
     page.set_input_files("#upload input[name=captions]", demo.captions_file())
     page.set_input_files("#upload input[name=references]", demo.references_file())
     page.set_input_files("#upload input[name=photos]", PHOTOS)
+    chosen = page.locator("#upload input[name=metric]:checked")
+    usual = set(names.GROUPS[names.COCO]) & set(registry.names())
+    assert {box.get_attribute("value") for box in chosen.all()} == usual  # as `captious score`
     choose(page, "#upload", "bleu", "cider_d")
     page.fill("#upload input[name=title]", "the demo")
     page.click("#upload [type=submit]")
@@ -179,7 +182,22 @@ def test_a_caption_is_tried_in_place(page):
     page.click("#tabs >> text=VIFIDEL")
     assert page.query_selector("#why svg") is not None
     assert page.evaluate("document.querySelector('#frame img').naturalWidth") > 0
-    assert "vifidel" in page.inner_text("#scores")
+    shown = page.locator("#scores > span:not(.track)").all_inner_texts()
+    assert shown == ["BLEU-4", "VIFIDEL"]  # one value per metric, under the names of the report
+    value = float(page.inner_text("#scores b:last-child"))
+    assert 1 < value <= 100  # x100, as in the report
+
+
+def test_metrics_are_listed_by_what_they_read(page):
+    kinds = page.evaluate("""() => Object.fromEntries([...document.querySelectorAll("#metrics h4")]
+        .map((h) => [h.textContent, [...h.nextElementSibling.querySelectorAll("input")]
+        .map((i) => i.value)]))""")
+    assert set(kinds["Usual"]) == set(names.GROUPS[names.COCO]) & set(registry.names())
+    assert {"tiger", "vifidel"} <= set(kinds["With the photograph"])
+    assert "wmd" in kinds["Words and meaning"]
+    ready = [n for group, of in kinds.items() if group != "Not installed here" for n in of]
+    ready = [name for name in ready if name in registry.names()]  # not the plug-in of the tests
+    assert all(not registry.load(name)().missing() for name in ready)
 
 
 def test_progress_cancel_and_try_again(page, url, slowly, tmp_path):
@@ -208,8 +226,8 @@ def test_runs_are_compared(page, url):
     for name in ("first", "second"):
         page.check(f"input[aria-label='Choose {name}']")
     page.click("#compare")
-    page.click("a:has-text('first and second')")
-    page.wait_for_selector(".item")
+    page.wait_for_selector(".item")  # it opens by itself
+    assert page.inner_text(".brand h1") == "first and second"
     assert page.inner_text("#table").count("first") == 1
     assert page.inner_text("#table").count("second") == 1
 
@@ -269,6 +287,8 @@ def test_failures_are_told_and_unknown_runs_are_404(url):
     failed = wait_for(url, made["id"], "failed")
     assert "caption" in failed["error"]
     assert "Traceback" not in failed["error"]
+    assert failed["error"].startswith("c.json: ")  # the name that was uploaded, not our path
+    assert "/runs/" not in failed["error"]
     assert upload(url, {"captions": ("c.json", b"[]")}, "blue").status_code == 201  # told later
     for path in ("/runs/0000000000000000", "/runs/..%2f..", "/runs/x/items", "/run/x/"):
         assert httpx.get(url + path).status_code == 404

@@ -144,7 +144,12 @@ def test_explain_leaves_out_each_word(made):
     folder, _, _ = made
     found = metric(folder).explain(rows_of(["a red dog"], ["dog-red-1.jpg"])[0], None)
     assert [one["word"] for one in found.data["words"]] == ["a", "red", "dog"]
-    assert "dog" in found.text
+    for move in found.data["words"]:
+        assert f"{move['word']} {move['change']:+.4f}" in found.text
+    many = " ".join(f"red dog{k}," for k in range(10))
+    told = metric(folder).explain(rows_of([many], ["dog-red-1.jpg"])[0], None)
+    assert "12 other words move it less" in told.text
+    assert len(told.text.splitlines()) <= 4
 
 
 def test_signature_names_weights_and_features(made):

@@ -241,7 +241,7 @@ def write_folder(path: Path) -> Path:
 
 
 def test_references_given_as_captions():
-    with pytest.raises(InputError, match="give it with --refs"):
+    with pytest.raises(InputError, match="give it as references"):
         load(REFS)
 
 

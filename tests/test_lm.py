@@ -86,6 +86,25 @@ def test_a_model_without_counts_has_no_slor(trained, tmp_path):
         lm.load(str(tmp_path))
 
 
+def test_an_explanation_names_what_is_out_of_place():
+    from captious.metrics.lm import _least_expected
+
+    def row(word, probability, frequency, known=True):
+        return {"word": word, "probability": probability, "frequency": frequency, "known": known}
+
+    rows = [row("dog", 0.2, 0.1), row("the", 0.001, 0.1), row("</s>", 0.01, 0.1)]
+    lines = _least_expected(rows)
+    assert [line.split() for line in lines[1:]] == [
+        ["the", "100.0", "times"], ["(the", "end)", "10.0", "times"],
+    ]  # fmt: skip
+    assert _least_expected(rows[:1]) == [
+        "every word is at least as likely here as elsewhere in captions"
+    ]
+    blind = _least_expected([row("dog", 0.2, np.nan), row("xyz", 0.001, np.nan, known=False)])
+    assert blind[1].split()[:3] == ["xyz", "probability", "0.001,"]
+    assert "unknown to the model" in blind[1]
+
+
 def test_metric_and_explanation(trained):
     metric = f"lm(model='{trained[0]}')"
     table = captious.score(["a red dog sits on the street", "", "zebra zebra"], metrics=metric)

@@ -263,7 +263,7 @@ def test_explanation_of_phrases():
     phrase = next(m for m in matches if m["caption_words"].startswith("in front of"))
     assert phrase["reference_words"].startswith("before")
     assert phrase["caption"] == [2, 2 + len(phrase["caption_words"].split())]
-    assert "paraphrase in front of" in found.text
+    assert "paraphrase: in front of a = before a, huge = large" in found.text
 
 
 def test_signature_names_the_variant():

@@ -113,3 +113,27 @@ def test_what_open_clip_does_not_know(open_clip, weights):
                        metrics=["clipscore(model='open_clip:tiny-test@nowhere.pt')"])  # fmt: skip
     with pytest.raises(errors.UsageError, match="TAG"):
         dual_encoder.load("open_clip:tiny-test")
+
+
+def test_the_same_weights_in_another_network_are_another_model(open_clip, weights, tmp_path, cache):
+    """Vectors that the first one left in the cache are not taken for those of the second."""
+    shape = json.loads((tmp_path / "configs/tiny-test.json").read_text())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/tiny-other.json").write_text(json.dumps(shape | {"quick_gelu": False}))
+    open_clip.add_model_config(tmp_path / "other")
+    images = [str(path) for path in photographs()[: len(TEXTS)]]
+    samples = CaptionSet.build(TEXTS, images=images)
+    metrics = [ClipScore(f"open_clip:{name}@{weights}") for name in ("tiny-test", "tiny-other")]
+    cosines = [metric._pairs(samples).image for metric in metrics]
+    assert not np.array_equal(*cosines)
+    parts = [
+        [
+            p
+            for p in m.signature("0", None, samples.evidence).split("|")
+            if not p.startswith("model")
+        ]
+        for m in metrics
+    ]
+    assert parts[0] != parts[1]
+    again = ClipScore(f"open_clip:tiny-test@{weights}").signature("0", None, samples.evidence)
+    assert again == metrics[0].signature("0", None, samples.evidence)  # no places in memory

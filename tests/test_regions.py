@@ -414,3 +414,79 @@ def test_coco_photographs_are_found_by_both_official_names():
     both = KeyTable(["COCO_train2014_000000000042.jpg", "COCO_val2014_000000000042.jpg"])
     assert both["COCO_val2014_000000000042.jpg"] == 1
     assert "000000000042.jpg" not in both  # fits two
+
+
+@pytest.fixture
+def two_photographs(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, colour in (("a.png", "red"), ("b.png", "blue")):
+        Image.new("RGB", (96, 64), colour).save(folder / name)
+    return folder
+
+
+def test_regions_makes_what_the_models_read(two_photographs, tmp_path, monkeypatch):
+    """Without options the kind of tiger, scan and fit; --for asks the metric."""
+    from captious import registry
+    from captious.cli import main
+    from captious.engine.evidence import kinds_read
+
+    asked = []
+
+    def remember(source, target, maker, only=None):
+        asked.append(maker.source)
+        return make(1), []
+
+    monkeypatch.setattr(extract, "extract_folder", remember)
+    monkeypatch.setattr(extract.EfficientNetLite, "open", lambda self: None)
+    for more in ([], ["--for", "vilbertscore"], ["--square", "64", "--count", "4"]):
+        assert main(["regions", str(two_photographs), "-o", str(tmp_path / "r"), "-q", *more]) == 0
+    default, vilbert, small = asked
+    ours = kinds_read([registry.create(name) for name in ("tiger", "scan", "fit")])
+    assert ours == [default]
+    assert [vilbert] == kinds_read([registry.create("vilbertscore")])
+    assert small == default.replace("square256/grid36", "square64/grid4")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--for", "bleu"], "reads no region features"),
+     (["--for", "fit", "--backbone", "efficientnet-lite0"], "leave out --backbone")],
+)  # fmt: skip
+def test_regions_for_a_metric_says_what_is_wrong(two_photographs, tmp_path, capsys, options, said):
+    from captious.cli import main
+
+    assert main(["regions", str(two_photographs), "-o", str(tmp_path / "r"), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_several_stores_are_part_of_a_job(two_photographs, tmp_path):
+    from captious.engine.job import ScoringJob
+
+    places = []
+    for kind in ("one", "two"):
+        store = MemoryRegions({f"{n}.png": make(2)["photo1.jpg"] for n in "ab"}, kind)
+        save_regions(store, tmp_path / kind)
+        places.append(tmp_path / kind)
+    job = ScoringJob(["red", "blue"], images=["a.png", "b.png"], regions=places)
+    assert [held.source for held in job.read().evidence.regions] == ["one", "two"]
+    assert ScoringJob.from_json(job.to_json()).regions == places
+    with pytest.raises(InputError, match="no such store"):
+        ScoringJob(["red"], metrics=("bleu",), references=[["red"]],
+                   regions=[places[0], tmp_path / "three"]).check()  # fmt: skip
+
+
+def test_a_composite_signs_the_features_that_its_inputs_read():
+    """With several stores the one that the inputs read stands in the signature."""
+    import captious
+    from captious import registry
+    from captious.engine import evidence
+
+    metric = registry.create("captious_free")
+    [kind] = evidence.kinds_read([metric])
+    regions = {"a.png": make(2)["photo1.jpg"]}
+    stores = [MemoryRegions(regions, "another"), MemoryRegions(regions, kind)]
+    samples = evidence.given(captious.load(["a dog"], images=["a.png"]), regions=stores)
+    assert f"|features:{kind}|" in metric.signature("0", None, samples.evidence)

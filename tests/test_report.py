@@ -126,7 +126,7 @@ def test_the_verb_reads_stored_tables_and_refuses_others(tmp_path, capsys):
     assert main(["report", str(tmp_path / "scores.parquet"), "-o", str(out), "-q"]) == 0
     assert data_of(out)["captions"] == 24
     (tmp_path / "other.json").write_text("[]")
-    assert main(["report", str(tmp_path / "other.json"), "-o", str(out)]) == 2
+    assert main(["report", str(tmp_path / "other.json"), "-o", str(out)]) == 3
     assert "captious score" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "scores.parquet"), "-o", str(tmp_path / "x.pdf")]) == 2
     assert ".html" in capsys.readouterr().err
@@ -150,6 +150,13 @@ def test_the_gate_fails_on_a_significant_loss_only(tmp_path, capsys):
     command = ["compare", str(tmp_path / "scores.parquet"), "-q", "--fail-if-worse"]
     assert main([*command, "cider_d"]) == 1
     assert "system 1 is significantly worse than system 0" in capsys.readouterr().err
+    assert main([*command, "CIDEr-D"]) == 1
+    assert "in cider_d" in capsys.readouterr().err
+    assert main([*command, "bleu_1", "CIDEr-D"]) == 1  # spaces as well as commas
+    assert "in cider_d" in capsys.readouterr().err
+    files = ["compare", "-q", "--fail-if-worse", "cider_d", str(tmp_path / "scores.parquet")]
+    assert main(files) == 1  # a file behind the columns is a file
+    capsys.readouterr()
     assert main([*command, "cider_x"]) == 2
     assert "cider_d" in capsys.readouterr().err
     assert main(command[:-1]) == 0

@@ -163,6 +163,25 @@ def test_overview_shows_corpus_values_and_the_baseline_can_be_chosen(visit, tabl
     assert page.is_visible("#trend svg")  # three systems: a trend from one to the next
 
 
+def test_runs_of_several_systems_have_a_trend_each(browser, tmp_path):
+    said = {"first: small": "a dog", "first: large": "a dog runs", "second: small": "a dog runs",
+            "second: large": "a brown dog runs fast"}  # fmt: skip
+    rows = [
+        {"id": str(n), "system": system, "caption": text, "references": ["a brown dog runs fast"]}
+        for system, text in said.items()
+        for n in range(8)
+    ]
+    path = tmp_path / "runs.html"
+    pages.write(captious.score(rows, metrics=["rouge_l"]), path)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.locator("#trend path.trend").count() == 2
+    told = page.eval_on_selector_all("#trend text", "all => all.map(t => t.firstChild.data)")
+    assert told[-4:] == ["small", "large", "first", "second"]  # the lower line is named first
+    page.close()
+
+
 def test_sort_filter_and_search(visit, table):
     page = visit()
     assert len(ids(page)) >= 12
@@ -240,6 +259,7 @@ def test_dark_mode_follows_the_system_and_the_button(visit):
 def test_nothing_sticks_out_on_a_small_screen(visit):
     page = visit(viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.locator("#find").bounding_box()["width"] > 150, "there is room to type"
     page.click(".item .open >> nth=0")
     page.wait_for_selector("dialog[open]")
     for tab in page.locator("[data-tab]").all():
@@ -269,6 +289,33 @@ def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(
     assert "2 more in the table" in page.locator("#short").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     context.close()
+
+
+def test_words_that_several_references_have_are_missing(visit, table):
+    row = [str(s) for s in table.systems].index("vague")
+    texts = [r.lower().split() for r in table.samples.references()[row]]
+    assert sum("orange" in words for words in texts) == 2  # of five
+    assert "orange" not in table.captions[row]
+    page = visit(f"#caption={table.ids[row]}&system=vague")
+    page.wait_for_selector("dialog[open]")
+    chips = page.locator(".chip.missing").all_inner_texts()
+    assert "orange2 of 5" in [chip.replace("\n", "") for chip in chips]
+
+
+def test_signatures_break_between_their_parts(visit):
+    page = visit(viewport={"width": 360, "height": 740})
+    broken = page.locator("dd.sig").first.evaluate(
+        """node => { // tops of the letters of each part: one line for each part
+          const tops = [];
+          for (const text of [...node.childNodes].filter((n) => n.nodeType === 3)) {
+            const range = document.createRange();
+            range.selectNodeContents(text);
+            tops.push(new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size);
+          }
+          return tops; }"""
+    )
+    assert len(broken) > 3
+    assert set(broken) == {1}
 
 
 def test_notes_beside_a_matrix_are_not_clipped(visit):

@@ -383,3 +383,20 @@ def test_made_up_requests_get_answers_that_fit_the_description(url, tmp_path):
 @pytest.mark.full
 def test_many_made_up_requests_get_answers_that_fit_the_description(url, tmp_path):
     fuzzed(url, tmp_path, "--max-examples", "150")
+
+
+def test_listing_the_metrics_makes_no_remark_on_names(caplog):
+    from captious import registry
+    from captious.serve.service import _facts
+
+    registry._say_once.cache_clear()
+    with caplog.at_level("INFO", logger="captious"):
+        registry.create("cider")
+        assert "original CIDEr" in caplog.text  # said to whoever asks for it by that name
+        registry._say_once.cache_clear()
+        caplog.clear()
+        assert _facts("cider").columns[0].name == "cider"
+        assert _facts("eval_cs") is not None
+        inputs = registry.create("eval_cs").open().inputs  # nobody typed the names in its file
+        assert "cider" in [i.metric.name for i in inputs]
+    assert caplog.text == ""

@@ -24,7 +24,7 @@ from captious.cli import main
 from captious.engine.executors import Processes
 from captious.engine.job import ScoringJob
 from captious.engine.shards import score_shards
-from captious.engine.stream import Histogram, stream
+from captious.engine.stream import Histogram, _Seen, stream
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.io.batches import Reader, shards
@@ -119,6 +119,18 @@ def test_rows_of_an_image_stay_together_and_count_once(data, tmp_path):
     stream(ScoringJob([place], metrics=METRICS), sink_for(out), rows=30)
     expected = captious.score(apart, metrics=METRICS)
     same(captious.ScoreTable.load(out), expected)
+
+
+def test_names_that_were_met_are_found_in_runs_that_do_not_add_up():
+    """Against a set; every name once goes in, and the runs stay few however many batches come."""
+    random = np.random.default_rng(0)
+    seen, expected = _Seen(), set()
+    for _ in range(300):
+        names = [f"image {n}" for n in random.integers(0, 20_000, 97).tolist()]
+        assert seen.add(names).tolist() == [name not in expected for name in names]
+        expected.update(names)
+    assert len(expected) > 10_000
+    assert len(seen._runs) < 12
 
 
 def test_a_bad_row_is_nan_with_a_reason_and_the_others_are_scored(data, whole, tmp_path):

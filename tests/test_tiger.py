@@ -10,6 +10,7 @@ import pytest
 
 from captious.errors import InputError, UsageError
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions
+from captious.metrics._looking.by_image import regions_of
 from captious.metrics._looking.grounding import (
     region_rank_similarity,
     weight_distribution_parts,
@@ -17,7 +18,7 @@ from captious.metrics._looking.grounding import (
 )
 from captious.metrics.tiger import Tiger
 from captious.report.pictures import draw
-from captious.types import CaptionSet, Sample
+from captious.types import CaptionSet, Evidence, Sample
 from seeing import Seeing
 
 GOLDEN = Path(__file__).parent / "golden" / "scan_tiger"
@@ -212,6 +213,8 @@ def test_explaining_without_features_says_so(released):
     metric, _, _, _ = released
     with pytest.raises(InputError, match="no region features"):
         metric.explain(Sample("1", "w1", ("w2",), "none.jpg"), None)
+    with pytest.raises(InputError, match=r"tiger looks at the photographs.*--images"):
+        regions_of(Evidence(), "toy/v1", "tiger")  # what a user reads who forgot the photographs
 
 
 # -- the formulas at their edges --------------------------------------------------------------

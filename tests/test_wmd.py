@@ -87,6 +87,19 @@ def test_defined_values(square):
     assert stats.notes["rows with a reference without content words"] == 1
 
 
+def test_a_plan_is_told_in_a_few_lines():
+    from captious.metrics._words.plan import Plan
+
+    words, cost = [f"w{k}" for k in range(20)], np.arange(20.0)
+    told = Plan(words, words, np.full(20, 0.05), np.full(20, 0.05), np.eye(20) / 20, np.diag(cost))
+    lines = told.as_text().splitlines()
+    assert len(lines) == 1 + 8 + 2
+    dear = [0.05 * value for value in cost[::-1]]
+    assert lines[1].endswith(f"= {dear[0]:.4f}")
+    assert lines[-2] == f"  11 more: {sum(dear[8:19]):.4f}"
+    assert lines[-1] == "  at no cost: w0"
+
+
 def test_counts_weigh(square):
     metric = Wmd(vectors=square, unit=False, stop_words="none")
     score = _scores(metric, "dog dog dog cat", ["dog"]).rows[0, 0]
@@ -100,6 +113,8 @@ def test_explanation_shows_the_plan(square):
     assert {"from": "runs", "to": "sleeps", "mass": 0.5, "cost": 1.0} in told.data["flows"]
     assert told.data["distance"] == pytest.approx(0.5)
     assert "runs -> sleeps" in told.text
+    assert "at no cost: dog" in told.text  # what costs nothing has no line of its own
+    assert told.text.startswith("wmd 0.6065 = exp(-0.5000)")
     assert draw(told) is not None
     assert draw(told).count("<path") == len(told.data["flows"])
     assert "no reference" in metric.explain(Sample("1", "dog"), None).text

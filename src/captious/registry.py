@@ -84,21 +84,21 @@ def _spellings() -> dict[str, str]:
     return out
 
 
-def canonical(name: str) -> str:
+def canonical(name: str, remark: bool = True) -> str:
     """Return how captious writes a name; a name of other tools gets a remark on the variant.
 
     Our own spelling always wins: ``cider`` is the original CIDEr, ``CIDEr`` is what pycocoevalcap
-    prints under that name, CIDEr-D.
+    prints under that name, CIDEr-D. Nobody typed the names in a model file: no ``remark`` there.
     """
     if name in _entries() or name in _columns():
-        if name == "cider":
+        if name == "cider" and remark:
             _say_once(f"cider is {known_names.VARIANT['cider']}")
         return name
     ours = known_names.other_name(name) or _spellings().get(known_names.letters(name))
     if ours is None:
         return name
     metric = _columns().get(ours, ours)
-    if metric in known_names.VARIANT:
+    if metric in known_names.VARIANT and remark:
         _say_once(f"{name} is {ours} here: {known_names.VARIANT[metric]}")
     return ours
 
@@ -108,10 +108,10 @@ def _say_once(text: str) -> None:
     log.info("%s", text)
 
 
-def create(text: str | MetricSpec) -> Metric:
+def create(text: str | MetricSpec, remark: bool = True) -> Metric:
     """Make the metric that a spec describes; a column's name stands for its metric."""
     spec = specs.parse(text) if isinstance(text, str) else text
-    name = canonical(spec.name)
+    name = canonical(spec.name, remark)
     if name not in _entries() and name in _columns():
         name = _columns()[name]
     cls = load(name)

@@ -147,6 +147,22 @@ ASSETS: tuple[Asset, ...] = (
         source="https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite",
     ),
     Asset(
+        name="lite0-coco",
+        purpose="last stage of efficientnet-lite0, trained by us on captions of COCO and "
+        "Flickr8k (tiger, scan, fit, word detector)",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/lite0-coco",
+    ),
+    Asset(
+        name="lite2-coco",
+        purpose="last stage of efficientnet-lite2, trained by us on captions of COCO and "
+        "Flickr8k (tiger, scan, fit, word detector)",
+        licence="Apache-2.0 (weights); see its model card for the data",
+        remedy="reinstall captious (it is part of the package)",
+        builtin="weights/lite2-coco",
+    ),
+    Asset(
         name="fit-coco",
         purpose="one vector per photograph and per caption, trained by us on COCO and Flickr8k "
         "(fit)",

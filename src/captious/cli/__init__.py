@@ -37,15 +37,10 @@ def verbs() -> list[str]:
 
 
 def grouped() -> dict[str, dict[str, str]]:
-    """Return the verbs that exist with one line each, under the heading they belong to."""
-    here = verbs()
-    out = {
-        heading: {verb: line for verb, line in listed.items() if verb in here}
-        for heading, listed in VERBS.items()
-    }
+    """Return the verbs with one line each, under the heading they belong to."""
     known = {verb for listed in VERBS.values() for verb in listed}
-    out["More"] = {verb: f"see captious {verb} --help" for verb in here if verb not in known}
-    return {heading: listed for heading, listed in out.items() if listed}
+    more = {verb: f"see captious {verb} --help" for verb in verbs() if verb not in known}
+    return VERBS | ({"More": more} if more else {})
 
 
 def parser(only: Sequence[str] | None = None) -> argparse.ArgumentParser:
@@ -97,6 +92,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the options are listed."""
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` lists the options.\n")
+
+    def _get_option_tuples(self, option_string: str) -> list[Any]:
+        """Options that a shortened one may be; two spellings of one option are no doubt."""
+        found = {id(one[0]): one for one in reversed(super()._get_option_tuples(option_string))}
+        return list(found.values())
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; an unknown option is an error with a hint, told by the verb's own parser."""

@@ -24,23 +24,25 @@ from captious.statistics.bootstrap import SEED
 from captious.types import CaptionSet
 
 
-class _Captions(argparse.Action):
-    """Collects caption files, named by position or after ``--res``."""
+class Files(argparse.Action):
+    """Collects files, named by position or after an option such as ``--res``."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         """Add the files to those that were named before."""
-        namespace.captions = [*(getattr(namespace, "captions", None) or ()), *values]
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest, None) or ()), *values])
 
 
-class _Metrics(argparse.Action):
-    """Collects metrics; a caption file that follows them is a caption file."""
+class Metrics(argparse.Action):
+    """Collects metrics or columns; a caption file or a table that follows them stays a file."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         """Sort words into metrics and files."""
         paths = [word for word in values if "(" not in word and _FILE.search(word)]
-        if paths and hasattr(namespace, "captions"):
-            namespace.captions = [*(namespace.captions or ()), *map(Path, paths)]
-            values = [word for word in values if word not in paths]
+        for name in ("captions", "scores"):  # what the positional arguments of the verb are called
+            if paths and hasattr(namespace, name):
+                held = getattr(namespace, name) or ()
+                setattr(namespace, name, [*held, *map(Path, paths)])
+                values = [word for word in values if word not in paths]
         setattr(namespace, self.dest, values)
 
 
@@ -50,7 +52,7 @@ _FILE = re.compile(r"\.(jsonl?|ndjson|csv|tsv|parquet|txt)(\.gz)?$", re.IGNORECA
 def metrics(parser: argparse.ArgumentParser, default: str = COCO, help: str = "") -> None:
     """Add the option that chooses metrics."""
     parser.add_argument(
-        "--metrics", "-m", "--metric", nargs="+", action=_Metrics, metavar="METRIC",
+        "--metrics", "-m", "--metric", nargs="+", action=Metrics, metavar="METRIC",
         default=[default],
         help=help or "metrics or groups, separated by commas or spaces, e.g. METEOR CIDEr-D "
         "\"cider_d(df='coco-val')\"; groups: " + ", ".join(MEANING) + "; `captious metrics` lists "
@@ -92,14 +94,14 @@ def data(parser: argparse.ArgumentParser) -> None:
         "captions",
         nargs="*",
         type=place,
-        action=_Captions,
+        action=Files,
         metavar="CAPTIONS",
         help="caption file: COCO results, JSON, JSONL, CSV, TSV, parquet, TXT, each also .gz; "
         "several files are several systems; `score` also takes folders, globs, tar files and URLs",
     )
     parser.add_argument(
         "--res", "--captions", "--candidates", "--predictions", "--results", dest="captions",
-        nargs="+", type=place, action=_Captions, help=argparse.SUPPRESS,
+        nargs="+", type=place, action=Files, help=argparse.SUPPRESS,
     )  # fmt: skip
     references(parser)
     parser.add_argument(
@@ -117,7 +119,11 @@ def data(parser: argparse.ArgumentParser) -> None:
         "labels of several files are merged",
     )
     parser.add_argument(
-        "--regions", type=Path, metavar="STORE", help="region features of the images"
+        "--regions",
+        type=Path,
+        nargs="+",
+        metavar="STORE",
+        help="region features of the images; several stores hold features of several kinds",
     )
     parser.add_argument("--names", nargs="+", metavar="NAME", help="a name for each caption file")
 

@@ -51,13 +51,9 @@ def run(args: argparse.Namespace) -> int:
 
     def report(entry: dict[str, Any]) -> None:
         if not args.quiet:
-            _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
+            _options.remark(_train_options.line(entry))
 
     shape = {"dim": args.size, "inner": args.inner}
     folder = train(sources, shape, options, args.output, report, args.join)
     _options.remark(f"wrote {folder}; use it as fit(model='{folder}')")
     return 0
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

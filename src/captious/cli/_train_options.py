@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 BFLOAT16 = "matrix products in bfloat16: faster if the processor supports it"
 
@@ -12,6 +13,11 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     """Say what is learned from, and where the model goes."""
     parser.add_argument("--regions", type=Path, required=True, metavar="STORE",
                         help="region features of the train and dev photographs")  # fmt: skip
+    add_captions(parser)
+
+
+def add_captions(parser: argparse.ArgumentParser) -> None:
+    """Say which captions, which photographs, and where the model goes."""
     parser.add_argument("--captions", type=Path, required=True, metavar="FILE",
                         help="Karpathy JSON (with its splits), or IMAGE#N TAB CAPTION")  # fmt: skip
     parser.add_argument("--train", type=Path, metavar="LIST", help="names of the train images")
@@ -31,3 +37,11 @@ def add_run(
     parser.add_argument("--validate", type=int, default=validate, metavar="STEPS",
                         help="steps between validations")  # fmt: skip
     parser.add_argument("--bfloat16", action="store_true", help=BFLOAT16)
+
+
+def line(entry: dict[str, Any]) -> str:
+    """Return what was measured at a validation, on one line."""
+    return "  ".join(
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in entry.items()
+    )

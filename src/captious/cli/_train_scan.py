@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     def report(entry: dict[str, Any]) -> None:
         if not args.quiet:
-            _options.remark("  ".join(f"{k} {_short(v)}" for k, v in entry.items()))
+            _options.remark(_train_options.line(entry))
 
     folder = train(
         sources,
@@ -87,7 +87,3 @@ def run(args: argparse.Namespace) -> int:
     )
     _options.remark(f"wrote {folder}; use it as tiger(model='{folder}')")
     return 0
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

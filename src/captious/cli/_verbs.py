@@ -15,7 +15,7 @@ VERBS: dict[str, dict[str, str]] = {
     "Look": {
         "report": "write stored scores as one HTML page",
         "explain": "show why a caption got its score",
-        "explore": "browse stored scores in the browser",
+        "serve": "start the explorer (runs in a browser) and the HTTP API",
     },
     "Judge metrics": {
         "meta": "measure how well metrics agree with people",
@@ -38,13 +38,12 @@ VERBS: dict[str, dict[str, str]] = {
         "tokenize": "tokenise text as the metrics do",
         "calibrate": "find the threshold and baselines of a text encoder",
         "completion": "print a completion script for bash, zsh or fish",
-        "serve": "answer requests over HTTP",
     },
     "Train": {
-        "train": "train a model: fit, scan, words, vilbert, composite or lm",
+        "train": "train a model: eyes, fit, scan, words, vilbert, composite or lm",
     },
 }
-"""Heading -> verb -> what it does. A verb without a module is not shown."""
+"""Heading -> verb -> what it does."""
 
 _WORDS: dict[str, str] = {
     "score": "evaluate eval run test judge rate grade assess calculate compute measure cider bleu",
@@ -67,7 +66,7 @@ _WORDS: dict[str, str] = {
     "train": "finetune fine-tune learn fit",
     "demo": "example quickstart tutorial try start",
     "filter": "clean prune curate",
-    "serve": "server http api rest",
+    "serve": "server http api rest explore explorer browse browser gui ui web dashboard",
 }
 
 MEANT: dict[str, str] = {word: verb for verb, words in _WORDS.items() for word in words.split()}

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from captious import registry
 from captious.cli import _options
 from captious.cli.score import add_scoring
 from captious.engine.compare import Comparison, compare, default_trials
@@ -38,7 +39,9 @@ def add_parser(subs: Any) -> None:
         metavar="N",
         help="bootstrap draws and random swaps (default: 100 per comparison, 1,000 to 10,000)",
     )
-    parser.add_argument("--level", type=float, default=0.05, help="significance level")
+    parser.add_argument(
+        "--level", type=float, default=0.05, help="significance level (default: 0.05)"
+    )
     parser.add_argument(
         "--correction",
         choices=["holm", "bh", "none"],
@@ -47,9 +50,12 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--fail-if-worse",
-        metavar="LIST",
+        nargs="+",
+        action=_options.Metrics,
+        default=[],
+        metavar="COLUMN",
         help="exit with 1 if a system is significantly worse than the baseline in one of these "
-        "columns, e.g. cider_d,captious_ref: a gate for continuous integration",
+        "columns (commas or spaces between them): a gate for continuous integration",
     )
     _options.running(parser)
     parser.set_defaults(run=run)
@@ -79,7 +85,8 @@ def _gate(args: argparse.Namespace, table: ScoreTable, trials: int) -> list[str]
     Raises:
         UsageError: the table has no such column.
     """
-    named = [name.strip() for name in (args.fail_if_worse or "").split(",") if name.strip()]
+    given = [name.strip() for name in ",".join(args.fail_if_worse).split(",") if name.strip()]
+    named = [name if name in table.values else registry.canonical(name) for name in given]
     for name in named:
         if name not in table.values:
             raise UsageError(

@@ -148,7 +148,8 @@ def _corpus(table: ScoreTable, shown: set[str]) -> list[grids.Part]:
         if name not in shown:
             continue
         values = [table.corpora[s][name] for s in systems]
-        cells.append([name, *(grids.with_interval(v, "text") for v in values)])
+        # Three digits: three systems with intervals fit 80 columns.
+        cells.append([name, *(grids.with_interval(v, "text", 3) for v in values)])
     head = f"{len(demo.photographs())} photographs, {len(table)} captions; corpus values"
     if not all(math.isnan(v.low) for values in table.corpora.values() for v in values.values()):
         head += " with 95 % bootstrap intervals"

@@ -62,7 +62,7 @@ def add_parser(subs: Any) -> None:
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the photographs")
     parser.add_argument("--objects", type=Path, nargs="+", metavar="FILE",
                         help="object labels of the images")  # fmt: skip
-    parser.add_argument("--regions", type=Path, metavar="STORE",
+    parser.add_argument("--regions", type=Path, nargs="+", metavar="STORE",
                         help="region features of the images")  # fmt: skip
     parser.add_argument("--names", nargs="+", help=argparse.SUPPRESS)
     _options.metrics(parser, "bleu", "metrics, separated by commas or spaces (default: bleu)")
@@ -156,7 +156,7 @@ def _write(path: Path, explained: list[Told], across: int) -> None:
 def _job(args: argparse.Namespace, metrics: list[Metric]) -> ScoringJob:
     """Return the job that holds the captions to explain."""
     if args.caption is None:
-        if not args.captions or args.id is None:
+        if not args.captions:
             raise UsageError("give a caption file and --id, or --caption TEXT")
         return _options.job(args, tuple(metrics))
     if args.captions:
@@ -183,6 +183,10 @@ def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
     """Return the rows to explain."""
     if args.caption is not None:
         return list(range(len(samples)))
+    if args.id is None:
+        ids = list(islice(dict.fromkeys(map(str, samples.ids)), 4))
+        some = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+        raise UsageError(f"{args.captions[0]}: which caption? Name it with --id: {some}")
     named = zip(samples.ids, samples.systems, strict=True)
     for row, (name, system) in enumerate(named):
         if name == args.id and args.system in (None, system):

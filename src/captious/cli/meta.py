@@ -154,8 +154,9 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--regions",
         type=Path,
+        nargs="+",
         metavar="STORE",
-        help="region features of the images (a store, or a folder of stores)",
+        help="region features of the images (stores of different kinds, or folders of stores)",
     )
     parser.add_argument(
         "--no-store",

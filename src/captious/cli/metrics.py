@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     cells = [["metric", "what it is", "needs"]]
     for m in made:
         ready = " " if not m.missing() else "!"
-        needs = ", ".join(sorted(n.value for n in m.needs)) or "nothing but the caption"
+        needs = ", ".join(sorted(n.given_as for n in m.needs)) or "nothing but the caption"
         gives = ", ".join(c.name for c in m.columns)
         lines.append(f"{ready} {m.name:{wide}}  {summary(m)}")
         lines.append(f"  {'':{wide}}  needs {needs}; gives {gives}")
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def summary(metric: Metric) -> str:
     """Return the first sentence of a metric's docstring."""
-    return (type(metric).__doc__ or "").strip().split("\n")[0]
+    return (type(metric).__doc__ or "").strip().split("\n")[0].replace("``", "`")
 
 
 def describe(metric: Metric) -> str:
@@ -91,6 +91,9 @@ def describe(metric: Metric) -> str:
     lines += ["", "Parameters:"]
     lines += [f"  {f.name} = {getattr(metric, f.name)!r}" for f in fields(metric)] or ["  none"]
     lines += ["", (type(metric).__doc__ or "").strip()]
+    card = metric.data_card()
+    if card:
+        lines += ["", "Reads beside captions:", *(f"  - {line.replace('`', '')}" for line in card)]
     missing = metric.missing()
     if missing:
         lines += ["", "Missing here:", *(f"  - {m}" for m in missing)]

@@ -34,8 +34,12 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--backbone", nargs="+", metavar="NAME",
-        help="backbones whose features are concatenated (default: efficientnet-lite0 "
-        "efficientnet-lite2, what the shipped SCAN model was trained on)",
+        help="backbones whose features are concatenated (default: lite0-coco lite2-coco on "
+        "squares of 256 pixels, what tiger, scan, fit and the word detector read)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--for", dest="reader", metavar="METRIC",
+        help="make the features that the model of this metric reads (vilbertscore: another kind)",
     )  # fmt: skip
     parser.add_argument(
         "--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model"
@@ -51,6 +55,11 @@ def add_parser(subs: Any) -> None:
     parser.add_argument(
         "--flip", action="store_true", help="mirror the photographs (for `captious train`)"
     )
+    parser.add_argument(
+        "--square", type=int, metavar="PIXELS",
+        help="squash photographs to a square of this side (default: 256; with --backbone, "
+        "photographs keep their shape)",
+    )  # fmt: skip
     _options.running(parser)
     parser.set_defaults(run=run)
 
@@ -67,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             store = save_regions(opened, args.output)
             problems: list[str] = []
         else:
-            from captious.evidence.extract import DEFAULT_BACKBONES, extract_folder, extractor
+            from captious.evidence.extract import extract_folder
 
             if args.clip is not None:
                 if args.detector or args.flip:
@@ -76,12 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
                 maker: Any = ClipCrops(args.clip, args.count)
             else:
-                maker = extractor(
-                    args.backbone or DEFAULT_BACKBONES,
-                    args.count,
-                    detect=args.detector,
-                    flip=args.flip,
-                )
+                maker = _maker(args)
             only = None if args.only is None else _names(args.only)
             store, problems = extract_folder(args.source, args.output, maker, only=only)
     for problem in problems:
@@ -92,6 +96,33 @@ def run(args: argparse.Namespace) -> int:
             f"({store.source}); {len(problems)} photographs skipped"
         )
     return 0
+
+
+def _maker(args: argparse.Namespace) -> Any:
+    """Return the extractor that the options describe."""
+    from captious.evidence.extract import DEFAULT_KIND, extractor, extractor_of
+
+    choice = {"detect": args.detector, "flip": args.flip}
+    if args.backbone:
+        if args.reader:
+            raise UsageError("--for chooses the backbones: leave out --backbone")
+        return extractor(args.backbone, args.count, side=args.square, **choice)
+    kind = DEFAULT_KIND if args.reader is None else _kind_read_by(args.reader)
+    usual = extractor_of(kind)
+    names = [backbone.name for backbone in usual.backbones]
+    return extractor(names, args.count, side=args.square or usual.side, **choice)
+
+
+def _kind_read_by(name: str) -> str:
+    """Return the kind of features that the model of a metric reads."""
+    from captious import registry
+    from captious.engine.evidence import kinds_read
+
+    kinds = [kind for kind in kinds_read([registry.create(name)]) if kind]
+    if len(kinds) != 1:
+        said = f"reads several kinds: {', '.join(kinds)}" if kinds else "reads no region features"
+        raise UsageError(f"--for {name}: {name} {said}")
+    return kinds[0]
 
 
 def _names(path: Path) -> list[str]:

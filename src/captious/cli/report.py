@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         if not scores.exists():
             raise InputError(f"{scores}: there is no such file")
         if not is_stored(scores):
-            raise UsageError(
+            raise InputError(
                 f"{scores}: this is not a stored table; make one with "
                 "captious score CAPTIONS --refs REFS -o scores.parquet"
             )

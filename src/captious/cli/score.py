@@ -12,7 +12,6 @@ from captious.cli import _options, _terminal
 from captious.engine.job import ScoringJob, score
 from captious.errors import UsageError
 from captious.io import tables
-from captious.report import page
 from captious.statistics.bootstrap import RESAMPLES
 
 _LARGE = 200 << 20
@@ -79,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and not streaming:
         tables.check_output(args.output, args.format)
     if args.report is not None:
+        from captious.report import page  # not before it is needed: a small score is quick
+
         page.check(args.report, page.Options())
     resamples = 0 if args.no_intervals else RESAMPLES
     job = _options.job(args, args.metrics, resamples=resamples, keep=args.output is not None)
@@ -93,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
     _terminal.show(table, args.format or "text", rows)
     if args.report is not None:
         with _options.active(args):
+            from captious.report import page
+
             remarks = page.write(table, args.report)
         if not args.quiet:
             for remark in [*remarks, f"wrote {args.report}"]:

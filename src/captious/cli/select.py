@@ -25,7 +25,7 @@ def add_parser(subs: Any) -> None:
         type=float,
         required=True,
         metavar="SHARE",
-        help="share of the rows to keep, 0 to 1",
+        help="share of the rows to keep, 0 to 1; or how many rows",
     )
     parser.add_argument("--by", required=True, metavar="SCORE", help="column or score to sort by")
     parser.add_argument(

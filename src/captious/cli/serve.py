@@ -22,7 +22,7 @@ def add_parser(subs: Any) -> None:
         "listens on this machine only unless --host says otherwise; then callers need a token.",
     )
     parser.add_argument(
-        "scores", nargs="*", type=Path, metavar="SCORES",
+        "scores", nargs="*", type=Path, action=_options.Files, metavar="SCORES",
         help="stored tables (captious score ... -o scores.parquet) to look at",
     )  # fmt: skip
     parser.add_argument(
@@ -35,8 +35,9 @@ def add_parser(subs: Any) -> None:
         "--port", type=int, default=8765, help="port, 0 for any (default: %(default)s)"
     )
     parser.add_argument(
-        "--metrics", "-m", default=None, metavar="LIST",
-        help="make these ready at the start; their parameters may name files",
+        "--metrics", "-m", nargs="+", action=_options.Metrics, metavar="METRIC",
+        help="make these ready at the start (commas or spaces between them); their parameters may "
+        "name files",
     )  # fmt: skip
     parser.add_argument("--only", action="store_true", help="offer only the metrics of --metrics")
     parser.add_argument(

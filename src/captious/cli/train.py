@@ -11,6 +11,7 @@ from captious.cli import _options
 # target -> (module with `add_arguments(parser)` and `run(args) -> int`, what it trains). A trainer
 # is imported only when its target is asked for by name, so that the command line stays light.
 TARGETS: dict[str, tuple[str, str]] = {
+    "eyes": ("captious.cli._train_eyes", "the last stage of the backbone that fit looks with"),
     "fit": ("captious.cli._train_fit", "the two-vector model behind the metric fit"),
     "scan": ("captious.cli._train_scan", "SCAN, the grounding model of TIGEr"),
     "words": ("captious.cli._train_words", "the word detector behind captious detect"),

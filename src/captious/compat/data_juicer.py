@@ -50,9 +50,10 @@ class CaptiousFilter(Filter):  # type: ignore[misc]
     _batched_op = True
 
     def __init__(self, metrics: Any = None, score: str = "", min_score: float = float("-inf"),
-                 max_score: float = float("inf"), *args: Any, **kw: Any) -> None:  # fmt: skip
+                 max_score: float = float("inf"), df: str = "coco-val", *args: Any,
+                 **kw: Any) -> None:  # fmt: skip
         super().__init__(*args, **kw)
-        self.scorer = Scorer(metrics)
+        self.scorer = Scorer(metrics, None, df)
         self.score = score or self.scorer.names[0]
         self.low, self.high = min_score, max_score
 

@@ -1,11 +1,13 @@
 """Scores in NeMo Curator: ``pipeline.add_stage(captious.compat.nemo_curator.stage(["bleu"]))``.
 
-A stage over ``DocumentBatch`` tasks; the scorer is made in ``setup``, once per worker.
+A stage over ``DocumentBatch`` tasks. The scorer travels to the workers as its arguments; each loads
+its models once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,6 @@ def stage(
 ) -> Any:
     """Return a processing stage that adds one column per score, signature and error."""
     from nemo_curator.stages.base import ProcessingStage
-    from nemo_curator.tasks import DocumentBatch
 
     made = Scorer(metrics, columns, df, device)
 
@@ -30,22 +31,15 @@ def stage(
         name = "captious"
 
         def inputs(self) -> tuple[list[str], list[str]]:
-            return ["data"], list((columns or {"caption": "caption"}).values())
+            return ["data"], list((columns or {}).values())
 
         def outputs(self) -> tuple[list[str], list[str]]:
             return ["data"], [field.name for field in made.fields]
 
-        def setup(self, worker_metadata: Any = None) -> None:
-            self.scorer = made
-
         def process(self, task: Any) -> Any:
-            scored = self.scorer(pa.Table.from_pandas(task.to_pandas(), preserve_index=False))
-            return DocumentBatch(
-                task_id=task.task_id,
-                dataset_name=task.dataset_name,
-                data=scored.to_pandas(),
-                _metadata=task._metadata,
-                _stage_perf=task._stage_perf,
-            )
+            scored = made(task.to_pyarrow())
+            # A task of Curator 1.4 gets its id from the executor, one of 1.0 keeps it.
+            held = scored if isinstance(task.data, pa.Table) else scored.to_pandas()
+            return replace(task, data=held)
 
     return CaptiousStage()

@@ -26,13 +26,6 @@ class ScoreBatches:
             yield from self.scorer(pa.Table.from_batches([batch])).to_batches()
 
 
-def schema(frame_schema: str, scorer: Scorer) -> str:
-    """Return the schema (DDL) of the result, given that of the input."""
-    added = [f"`{f.name}` {'double' if pa.types.is_floating(f.type) else 'string'}"
-             for f in scorer.fields]  # fmt: skip
-    return ", ".join([frame_schema, *added])
-
-
 def score(
     frame: Any,
     metrics: str | Sequence[str] | None = None,
@@ -41,7 +34,18 @@ def score(
     df: str = "coco-val",
     device: str | None = None,
 ) -> Any:
-    """Return a Spark frame with one column per score, signature and error."""
+    """Return a Spark frame with one column per score, signature and error.
+
+    As in :class:`captious.batch.Scorer`, a column that has the name of a score is replaced. Workers
+    must run a Python that has captious: ``PYSPARK_PYTHON`` names it.
+    """
+    from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+
     scorer = Scorer(metrics, columns, df, device)
-    fields = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in frame.schema.fields)
-    return frame.mapInArrow(ScoreBatches(scorer), schema(fields, scorer))
+    added = [
+        StructField(f.name, DoubleType() if pa.types.is_floating(f.type) else StringType())
+        for f in scorer.fields
+    ]
+    names = {field.name for field in added}
+    kept = [field for field in frame.schema.fields if field.name not in names]
+    return frame.mapInArrow(ScoreBatches(scorer), StructType([*kept, *added]))

@@ -188,7 +188,7 @@ def select_rows(
     Args:
         place: a file, a folder or a glob.
         out: a file, or a folder for several; None if only ``uids`` is written.
-        top: the share to keep, 0 to 1.
+        top: the share to keep, 0 to 1; a whole number above 1 is a number of rows.
         by: column or score; more is better.
         uids: also write the kept rows' uids as DataComp wants them: a sorted ``.npy`` of pairs of
             64-bit numbers.
@@ -196,8 +196,8 @@ def select_rows(
         columns: which column holds captions and so on, if the score is computed.
         df: document frequencies, if the score is computed.
     """
-    if not 0 < top <= 1:
-        raise UsageError(f"--top is a share between 0 and 1, not {top}")
+    if not 0 < top <= 1 and not (top > 1 and top == int(top)):
+        raise UsageError(f"--top is a share (0 to 1) or a whole number of rows, not {top:g}")
     if out is None and uids is None:
         raise UsageError("name an output file or a file of uids")
     pairs = files.outputs(place, out or Path("unused-folder"))
@@ -221,8 +221,9 @@ def select_rows(
 
 
 def best(values: npt.NDArray[np.float64], top: float) -> Mask:
-    """Return which of the values are in the top share; ties go to the earlier."""
-    count = min(int(top * len(values)), int((~np.isnan(values)).sum()))
+    """Return which of the values are in the top share, or the top rows; ties go to the earlier."""
+    asked = int(top * len(values)) if top <= 1 else int(top)
+    count = min(asked, int((~np.isnan(values)).sum()))
     mask = np.zeros(len(values), bool)
     if not count:
         return mask

@@ -89,7 +89,7 @@ class Comparison:
             return json.dumps(whole, indent=1) + "\n"
         if format == "latex":
             body = "\n".join(f"% {line}" for line in [self._legend(), *self._said()])
-            table = paper_table(self.table, self._letters)
+            table = paper_table(self.table, _letters(self.systems), self._letters)
             return f"{table}\n{body}\n\n{grid(self._tests(), format)}\n"
         return joined(self.parts(format), format)
 

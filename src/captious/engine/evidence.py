@@ -16,9 +16,6 @@ from captious.types import CaptionSet, Need, Regions
 
 log = logging.getLogger("captious")
 
-NOT_READ = ("", "blank", "pixels")
-"""Kinds of region features that nothing is extracted for."""
-
 
 def given(samples: CaptionSet, objects: Sequence[Path] = (), regions: Any = None) -> CaptionSet:
     """Return the samples with the labels and the region features that the user named.
@@ -26,7 +23,7 @@ def given(samples: CaptionSet, objects: Sequence[Path] = (), regions: Any = None
     Args:
         samples: the captions.
         objects: annotation or detection files; several sources are joined.
-        regions: path of a region store, or a store.
+        regions: path of a region store, or a store; or several, of different kinds.
 
     Raises:
         InputError: no image of the samples is in the files.
@@ -34,16 +31,24 @@ def given(samples: CaptionSet, objects: Sequence[Path] = (), regions: Any = None
     if objects:
         samples = labelled(samples, objects)
     if regions is not None:
-        store = region_handle(regions)
         images = [i for i in dict.fromkeys(samples.images.tolist()) if i is not None]
-        if images and not any(image in store for image in images):
-            shown = ", ".join(map(repr, images[:3]))
-            raise InputError(
-                f"{regions}: holds no region features of any image of the captions; images are "
-                f"called {shown} in the captions"
-            )
-        samples = replace(samples, evidence=replace(samples.evidence, regions=(store,)))
+        named = regions if isinstance(regions, list | tuple) else [regions]
+        stores = region_handles(named)
+        for place, store in zip(named, stores, strict=True):
+            if images and not any(image in store for image in images):
+                shown = ", ".join(map(repr, images[:3]))
+                raise InputError(
+                    f"{place}: holds no region features of any image of the captions; images are "
+                    f"called {shown} in the captions"
+                )
+        samples = replace(samples, evidence=replace(samples.evidence, regions=stores))
     return samples
+
+
+def region_handles(regions: Any) -> tuple[Regions, ...]:
+    """Return handles of one store of region features, or of several."""
+    named = regions if isinstance(regions, list | tuple) else [regions]
+    return tuple(map(region_handle, named))
 
 
 def region_handle(regions: Any) -> Regions:
@@ -80,7 +85,7 @@ def with_store(samples: CaptionSet, store: Any) -> CaptionSet:
             f"{store.source}: holds no labels for any image of the captions; images are called "
             f"{ours} in the captions and {theirs} in this file"
         )
-    return samples.with_labels(known, store.source)
+    return samples.with_labels(known, store.signed)
 
 
 def complete(samples: CaptionSet, metrics: Sequence[Metric]) -> CaptionSet:
@@ -91,9 +96,9 @@ def complete(samples: CaptionSet, metrics: Sequence[Metric]) -> CaptionSet:
         return samples  # the plan says what is missing
     if Need.IMAGE_OBJECTS in needs and samples.evidence.labels is None:
         samples = _detected(samples, photographs)
-    if Need.IMAGE_REGIONS in needs and not samples.evidence.regions:
+    if Need.IMAGE_REGIONS in needs and _unanswered(samples, metrics):
         samples = _extracted(samples, photographs, metrics)
-    if Need.IMAGE_PIXELS in needs or any(kind == "pixels" for kind in _kinds(metrics)):
+    if Need.IMAGE_PIXELS in needs or any(kind == "pixels" for kind in kinds_read(metrics)):
         samples = _read(samples, photographs)
     return samples
 
@@ -106,8 +111,8 @@ def missing(samples: CaptionSet, metrics: Sequence[Metric]) -> list[CaptiousErro
     needs: set[Need] = set().union(*(m.needs for m in metrics))
     if Need.IMAGE_OBJECTS in needs and samples.evidence.labels is None:
         errors += detector_lacks()
-    if Need.IMAGE_REGIONS in needs and not samples.evidence.regions:
-        errors += _extraction_lacks(metrics)
+    if Need.IMAGE_REGIONS in needs:
+        errors += _extraction_lacks(_unanswered(samples, metrics))
     return errors
 
 
@@ -133,24 +138,37 @@ def detector_lacks() -> list[CaptiousError]:
     return [error for name in label_sources.NAMES for error in label_sources.lacks(name)]
 
 
-def _kinds(metrics: Sequence[Metric]) -> list[str]:
+def kinds_read(metrics: Sequence[Metric]) -> list[str]:
     """Return the kinds of region features that the metrics read, also through their inputs."""
     kinds: list[str] = []
     for metric in metrics:
         if metric.inputs:
-            kinds += _kinds(metric.inputs)
+            kinds += kinds_read(metric.inputs)
         elif Need.IMAGE_REGIONS in metric.needs:
             kinds.append(metric.region_kind)
     return list(dict.fromkeys(kinds))
 
 
-def _extraction_lacks(metrics: Sequence[Metric]) -> list[CaptiousError]:
+def _unanswered(samples: CaptionSet, metrics: Sequence[Metric]) -> list[str]:
+    """Return the kinds of features that have to be extracted.
+
+    Features that were given answer for every kind, except where they are known to be of another
+    kind that we extract ourselves: a model would read them as noise.
+    """
+    from captious.evidence.extract import is_ours
+
+    kinds = [kind for kind in kinds_read(metrics) if kind not in ("blank", "pixels")]
+    held = [store.source for store in samples.evidence.regions]
+    if any(not is_ours(source) for source in held):
+        return []
+    return [kind for kind in kinds if kind not in held and (kind or not held)]
+
+
+def _extraction_lacks(kinds: Sequence[str]) -> list[CaptiousError]:
     from captious.evidence.extract import backbones_of
 
     errors: list[CaptiousError] = []
-    for kind in _kinds(metrics):
-        if kind in ("blank", "pixels"):
-            continue
+    for kind in kinds:
         try:
             for name in backbones_of(kind):
                 assets.resolve(name, wanted_by="extraction of regions")
@@ -179,16 +197,17 @@ def _extracted(
 ) -> CaptionSet:
     from captious.evidence.extract import extract_photographs, extractor_of
 
-    if _extraction_lacks(metrics):
+    kinds = _unanswered(samples, metrics)
+    if _extraction_lacks(kinds):
         return samples
     absent = [i for i in dict.fromkeys(samples.images.tolist()) if i and i not in photographs]
     if absent:
         raise InputError(
             [f"{i}: no such photograph, and no region features were given" for i in absent]
         )
-    kinds = [kind for kind in _kinds(metrics) if kind not in NOT_READ]
-    stores = tuple(extract_photographs(photographs, extractor_of(kind)) for kind in kinds)
-    return replace(samples, evidence=replace(samples.evidence, regions=stores))
+    stores = [extract_photographs(photographs, extractor_of(kind)) for kind in kinds if kind]
+    regions = (*samples.evidence.regions, *stores)
+    return replace(samples, evidence=replace(samples.evidence, regions=regions))
 
 
 def _read(samples: CaptionSet, photographs: Mapping[str, Path | bytes]) -> CaptionSet:

@@ -40,7 +40,7 @@ class ScoringJob:
         references: a path or several, one list of texts per caption, or ``{id: [texts]}``.
         images: a folder, one image per caption, or ``{id: image}``.
         objects: label files, one list of labels per caption, or ``{image: labels}``.
-        regions: a store of region features, or its path.
+        regions: a store of region features, its path, or several of different kinds.
         systems: a name per caption file.
         metrics: names, specs, metric objects or functions of a caption and its references.
         resamples: bootstrap draws for the intervals; 0 for none.
@@ -90,8 +90,9 @@ class ScoringJob:
                     problems.append(f"{path}: there is no such file ({what})")
         if isinstance(self.images, str | os.PathLike) and not Path(self.images).is_dir():
             problems.append(f"{self.images}: this is not a folder of images")
-        if isinstance(self.regions, str | os.PathLike) and not Path(self.regions).exists():
-            problems.append(f"{self.regions}: there is no such store of region features")
+        for store in self.regions if isinstance(self.regions, list | tuple) else [self.regions]:
+            if isinstance(store, str | os.PathLike) and not Path(store).exists():
+                problems.append(f"{store}: there is no such store of region features")
         if problems:
             raise InputError(problems)
         return steps
@@ -121,7 +122,7 @@ class ScoringJob:
             "references": _described(self.references),
             "images": _described(self.images, folder=True),
             "objects": _described(self.objects),
-            "regions": _described(self.regions, folder=True),
+            "regions": _stores(self.regions),
             "systems": None if self.systems is None else list(self.systems),
             "metrics": [_form(metric) for metric in self.metrics],
             "resamples": self.resamples,
@@ -208,6 +209,14 @@ def _described(value: Any, folder: bool = False) -> Any:
     if paths is None:
         return INLINE
     return [{"path": str(p), "sha256": assets.digest(p) if p.is_file() else ""} for p in paths]
+
+
+def _stores(value: Any) -> Any:
+    """Return stores of region features by their paths."""
+    if isinstance(value, list | tuple):
+        places = [_described(store, folder=True) for store in value]
+        return INLINE if INLINE in places else [{"path": place} for place in places]
+    return _described(value, folder=True)
 
 
 def _restored(value: Any, what: str, beside: Path | None, problems: list[str]) -> Any:

@@ -338,13 +338,11 @@ def passes(
 
 def once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:
     """Yield the rows of every image that no batch before held: an image is one document."""
-    seen = np.zeros(0, np.uint64)
+    seen = _Seen()
     with Progress("counting", None, "captions") as bar:
         for batch in batches:
             samples = batch.sound()
-            hashed = poisson.image_hashes(samples.image_keys.astype(str).tolist())
-            fresh = ~_member(hashed, seen)
-            seen = np.union1d(seen, hashed[fresh])
+            fresh = seen.add(samples.image_keys.tolist())
             bar.advance(len(batch))
             if fresh.all():
                 yield samples
@@ -352,13 +350,29 @@ def once_each(batches: Iterable[Batch]) -> Iterator[CaptionSet]:
                 yield samples.take(np.flatnonzero(fresh)).compact()
 
 
-def _member(
-    values: npt.NDArray[np.uint64], ascending: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.bool_]:
-    if not len(ascending):
-        return np.zeros(len(values), bool)
-    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return ascending[at] == values
+class _Seen:
+    """Names that were met, 8 bytes each: sorted runs of hashes, merged when they are of a size.
+
+    One sorted array would have to be written anew for every batch, which takes longer with each.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[npt.NDArray[np.int64]] = []
+
+    def add(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which of the names no call before held."""
+        # Python's own hash is the fastest there is; it holds within a process, which is enough.
+        hashed = np.fromiter((hash(str(name)) for name in names), np.int64, len(names))
+        fresh = np.ones(len(names), bool)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, hashed), len(run) - 1)
+            fresh &= run[at] != hashed
+        if fresh.any():
+            self._runs.append(np.sort(hashed[fresh]))
+        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
+            last = self._runs.pop()
+            self._runs[-1] = np.sort(np.concatenate([self._runs[-1], last]), kind="stable")
+        return fresh
 
 
 def _side_by_side(

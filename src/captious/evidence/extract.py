@@ -1,8 +1,9 @@
 """Region features from photographs, on a laptop: a backbone's feature map pooled over boxes.
 
 A photograph is resized to about 143,000 pixels (320 x 448 for the usual 5:7 landscape, sides in
-multiples of 32), goes once through each ImageNet backbone, and the last feature map is averaged
-over every box with the exact share of each cell. The boxes are a fixed multi-scale grid:
+multiples of 32) or to a square (``side=``), goes once through each backbone, and the last feature
+map is averaged over every box with the exact share of each cell. The boxes are a fixed multi-scale
+grid:
 
 ====== ================= ==============================
 number boxes             size, as a fraction of a side
@@ -61,7 +62,9 @@ Detector = Callable[["Image.Image"], Floats]
 AREA = 320 * 448
 STRIDE = 32
 _ONE_THREAD = 4 * 65536  # multiplications up to which OpenBLAS stays in one thread
-DEFAULT_BACKBONES = ("efficientnet-lite0", "efficientnet-lite2")
+IMAGENET_BACKBONES = ("efficientnet-lite0", "efficientnet-lite2")
+DEFAULT_KIND = "lite0-coco+lite2-coco/square256/grid36/v1"
+"""What our own models read, but for ViLBERT: its model says so itself."""
 
 
 class Backbone(Protocol):
@@ -190,16 +193,26 @@ def open_graph(path: Path, options: Any) -> Any:
         )
 
 
-def _torch_network(name: str, path: Path) -> Any:
+def base_network(name: str, path: Path) -> Any:
+    """Return the torch network of a backbone; ``path`` holds its weights or its last stage."""
     try:
         import torch
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
         raise MissingExtra("efficientnet_lite_pytorch", "regions", "region extraction") from error
     # The library pads for one input size; any multiple of 32 pads alike, its default 260 does not.
-    network = EfficientNet.from_name(name, 3, image_size=384)
-    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    network.eval()
+    base = base_of(name)
+    network = EfficientNet.from_name(base, 3, image_size=384)
+    whole = path if base == name else assets.resolve(base)
+    network.load_state_dict(torch.load(whole, map_location="cpu", weights_only=True))
+    if base != name:
+        _replace_last_stage(network, path)
+    return network.eval()
+
+
+def _torch_network(name: str, path: Path) -> Any:
+    network = base_network(name, path)
+    import torch
 
     class Maps(torch.nn.Module):
         def __init__(self) -> None:
@@ -210,6 +223,26 @@ def _torch_network(name: str, path: Path) -> Any:
             return self.network.extract_features(pixels)
 
     return Maps().eval()
+
+
+def base_of(name: str) -> str:
+    """Return the ImageNet backbone that ``lite2-coco`` begins with; another is its own."""
+    tuned = re.fullmatch(r"(lite\d)-[\w-]+", name)
+    return f"efficientnet-{tuned[1]}" if tuned else name
+
+
+def _replace_last_stage(network: Any, folder: Path) -> None:
+    """Load the last stage that ``captious train eyes`` made, over that of ImageNet."""
+    from safetensors.torch import load_file
+
+    file = folder / "model.safetensors"
+    with reading(file, "the last stage of a backbone", "reinstall captious, or train it again"):
+        stage = {key: value.float() for key, value in load_file(file).items()}
+    own = network.state_dict()
+    wrong = [key for key, value in stage.items() if key not in own or own[key].shape != value.shape]
+    if wrong or not stage:
+        raise InputError(f"{file}: not a last stage of this backbone ({', '.join(wrong[:3])})")
+    network.load_state_dict(own | stage)
 
 
 def _torch_runner(name: str, path: Path) -> Callable[[Floats], Floats]:
@@ -226,7 +259,8 @@ def _torch_runner(name: str, path: Path) -> Callable[[Floats], Floats]:
 
 def _exported(name: str, path: Path) -> Path:
     """The ONNX graph of a backbone, exported once into the cache."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    weights = path / "model.safetensors" if path.is_dir() else path
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:12]
     target = settings.get().cache_dir / "onnx" / f"{name}-{digest}.onnx"
     if target.exists():
         return target
@@ -261,6 +295,8 @@ class Extractor:
     max_detections: int = 12
     flip: bool = False
     """Mirror every photograph first: more examples for training, not for scoring."""
+    side: int | None = None
+    """Pixels of the square that the photograph is squashed to; None keeps its shape."""
 
     @property
     def dim(self) -> int:
@@ -272,7 +308,8 @@ class Extractor:
         """Named in signatures: two stores with the same source hold comparable features."""
         names = "+".join(one.name for one in self.backbones)
         boxes = "grid" if self.detector is None else "detector+grid"
-        return f"{names}/{boxes}{self.count}/v1" + ("/flipped" if self.flip else "")
+        square = "" if self.side is None else f"square{self.side}/"
+        return f"{names}/{square}{boxes}{self.count}/v1" + ("/flipped" if self.flip else "")
 
     def __call__(self, image: Image.Image) -> RegionSet:
         """Regions of one photograph."""
@@ -282,9 +319,8 @@ class Extractor:
         if self.flip:
             image = image.transpose(pil.Transpose.FLIP_LEFT_RIGHT)
         width, height = image.size
-        pixels = np.asarray(
-            image.resize(input_size(width, height), pil.Resampling.BICUBIC), np.float32
-        )
+        size = input_size(width, height) if self.side is None else (self.side, self.side)
+        pixels = np.asarray(image.resize(size, pil.Resampling.BICUBIC), np.float32)
         boxes = self._boxes(image)
         pooled = []
         for backbone in self.backbones:
@@ -318,15 +354,17 @@ def _grid_weights(count: int, rows: int, columns: int) -> Floats:
 
 
 def extractor(
-    backbones: Iterable[str] = DEFAULT_BACKBONES,
+    backbones: Iterable[str] = IMAGENET_BACKBONES,
     count: int = 36,
     *,
     detect: str | None = None,
     flip: bool = False,
+    side: int | None = None,
 ) -> Extractor:
-    """The default extractor; ``backbones`` are asset names, ``detect`` names a detector."""
+    """Return an extractor; ``backbones`` are asset names, ``detect`` names a detector."""
     boxes = None if detect is None else detector_boxes(detect)
-    return Extractor([EfficientNetLite(name) for name in backbones], count, boxes, flip=flip)
+    networks = [EfficientNetLite(name) for name in backbones]
+    return Extractor(networks, count, boxes, flip=flip, side=side)
 
 
 def detector_boxes(name: str) -> Detector:
@@ -351,24 +389,36 @@ def detector_boxes(name: str) -> Detector:
 
 
 def extractor_of(kind: str) -> Extractor:
-    """Return the extractor of a kind of features, e.g. ``efficientnet-lite0/grid36/v1``.
+    """Return the extractor of a kind of features.
+
+    Kinds are, for example, ``efficientnet-lite0/grid36/v1`` and ``lite2-coco/square256/grid36/v1``.
 
     Raises:
         UsageError: these features are not made here; they must be given.
     """
-    known = re.fullmatch(r"(?P<names>[\w+-]+)/grid(?P<count>\d+)/v1", kind)
+    known = re.fullmatch(r"(?P<names>[\w+-]+)/(?:square(?P<side>\d+)/)?grid(?P<count>\d+)/v1", kind)
     names = known["names"].split("+") if known else []
     if known is None or any(name not in assets.known() for name in names):
         raise UsageError(
             f"features of the kind {kind or 'of this model'!r} cannot be extracted here: give them "
             "with --regions STORE (regions=... in Python)"
         )
-    return extractor(names, int(known["count"]))
+    side = None if known["side"] is None else int(known["side"])
+    return extractor(names, int(known["count"]), side=side)
+
+
+def is_ours(source: str) -> bool:
+    """Return whether features of this kind are made here."""
+    try:
+        return bool(extractor_of(source).backbones)
+    except UsageError:
+        return False
 
 
 def backbones_of(kind: str) -> tuple[str, ...]:
     """Return the assets that extraction of a kind of features needs."""
-    return tuple(one.name for one in extractor_of(kind).backbones)
+    names = [one.name for one in extractor_of(kind).backbones]
+    return tuple(dict.fromkeys([*names, *(base_of(name) for name in names)]))
 
 
 def extract_photographs(

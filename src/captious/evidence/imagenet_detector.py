@@ -23,7 +23,7 @@ import numpy as np
 from captious import assets
 from captious.errors import InputError, MissingExtra
 from captious.evidence.detect import IMAGENET, IMAGENET_THRESHOLD, Detection
-from captious.evidence.extract import DEFAULT_BACKBONES, Extractor, extractor
+from captious.evidence.extract import IMAGENET_BACKBONES, Extractor, extractor
 from captious.evidence.imagenet_words import IMAGENET_WORDS
 from captious.evidence.regions import RegionSet
 from captious.reading import reading
@@ -67,7 +67,7 @@ class ImageNetDetector:
         if features.shape[1] != wide:
             raise InputError(
                 f"{self.name}: region features of length {wide} are expected "
-                f"({'+'.join(DEFAULT_BACKBONES)}), not {features.shape[1]}: make them with "
+                f"({'+'.join(IMAGENET_BACKBONES)}), not {features.shape[1]}: make them with "
                 "`captious regions`"
             )
         logits = np.zeros((len(features), 1000), np.float32)
@@ -99,7 +99,7 @@ class ImageNetDetector:
     def detect(self, image: Image.Image, threshold: float = IMAGENET_THRESHOLD) -> list[Detection]:
         """Extract the regions of a picture and return its words."""
         if self._extract is None:
-            self._extract = extractor(DEFAULT_BACKBONES)
+            self._extract = extractor(IMAGENET_BACKBONES)
         return self.words(self._extract(image), threshold)
 
 
@@ -115,7 +115,7 @@ def load() -> ImageNetDetector:
     except ImportError as error:
         raise MissingExtra("torch", "regions", f"the detector {IMAGENET!r}") from error
     heads, digests = [], []
-    for name in DEFAULT_BACKBONES:
+    for name in IMAGENET_BACKBONES:
         path = assets.resolve(name, wanted_by="captious detect")
         with reading(path, "weights of a backbone"):
             stored: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)

@@ -37,28 +37,33 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 
 
-def open_image(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image.Image:
+def open_image(
+    path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS, upright: bool = True
+) -> Image.Image:
     """Decode one picture to upright 8-bit RGB.
 
     Args:
         path: the file.
         max_pixels: width times height above which the file is refused unread.
+        upright: False to leave it as it is stored, whatever its EXIF mark says.
 
     Raises:
         InputError: the file is absent, not a picture, damaged, or too large.
     """
     regular(path)
     with reading(path, "a picture", f"supported: {', '.join(FORMATS)}"):
-        return _decoded(path, path, max_pixels)
+        return _decoded(path, path, max_pixels, upright)
 
 
-def decode_image(content: bytes, where: object, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def decode_image(
+    content: bytes, where: object, max_pixels: int = MAX_PIXELS, upright: bool = True
+) -> Image.Image:
     """Decode a picture that is in memory, by the same rules as :func:`open_image`."""
     with reading(where, "a picture", f"supported: {', '.join(FORMATS)}"):
-        return _decoded(io.BytesIO(content), where, max_pixels)
+        return _decoded(io.BytesIO(content), where, max_pixels, upright)
 
 
-def _decoded(source: Any, path: object, max_pixels: int) -> Image.Image:
+def _decoded(source: Any, path: object, max_pixels: int, upright: bool) -> Image.Image:
     from PIL import Image, ImageOps
 
     try:
@@ -72,16 +77,20 @@ def _decoded(source: Any, path: object, max_pixels: int) -> Image.Image:
             if width < 1 or height < 1:
                 raise InputError(f"{path}: the picture has no pixels")
             image.load()
-            return _as_rgb(ImageOps.exif_transpose(image))
+            return _as_rgb(ImageOps.exif_transpose(image) if upright else image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise InputError(
             f"{path}: refused, it would unpack to too many pixels ({error})"
         ) from error
 
 
-def open_photograph(picture: Path | bytes, name: str = "picture") -> Image.Image:
+def open_photograph(
+    picture: Path | bytes, name: str = "picture", upright: bool = True
+) -> Image.Image:
     """Open a photograph that is a file, or that was handed over as encoded bytes."""
-    return decode_image(picture, name) if isinstance(picture, bytes) else open_image(picture)
+    if isinstance(picture, bytes):
+        return decode_image(picture, name, upright=upright)
+    return open_image(picture, upright=upright)
 
 
 def photograph_digest(picture: Path | bytes) -> str:

@@ -32,12 +32,13 @@ def lacks(name: str) -> list[CaptiousError]:
         if find_spec("cv2") is None:
             missing.append(MissingExtra("cv2", "vision", "detection of objects"))
         wanted: Sequence[str] = (DEFAULT,)
+    elif find_spec("safetensors") is None:
+        missing.append(MissingExtra("safetensors", "regions", "detection of words"))
+        wanted = (WORDS,)
     else:
-        from captious.evidence.extract import DEFAULT_BACKBONES
+        from captious.evidence.extract import backbones_of
 
-        if find_spec("safetensors") is None:
-            missing.append(MissingExtra("safetensors", "regions", "detection of words"))
-        wanted = (WORDS, *DEFAULT_BACKBONES)
+        wanted = (WORDS, *backbones_of(word_detector.load(WORDS).features))
     for asset in wanted:
         try:
             assets.resolve(asset, wanted_by="detection of objects")

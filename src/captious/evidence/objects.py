@@ -12,6 +12,8 @@ Example:
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 from collections import Counter
@@ -32,7 +34,7 @@ class ObjectStore:
     """Labels by image.
 
     Attributes:
-        source: where they come from, for signatures and messages.
+        source: where they come from, for messages.
         by_image: image -> labels, one per object seen; an empty tuple means none was found.
     """
 
@@ -78,6 +80,17 @@ class ObjectStore:
 
     def __len__(self) -> int:
         return len(self.by_image)
+
+    @cached_property
+    def digest(self) -> str:
+        """Eight digits that differ where a label does; not by the format of the file."""
+        whole = json.dumps(sorted(self.by_image.items()))
+        return hashlib.sha256(whole.encode()).hexdigest()[:8]
+
+    @property
+    def signed(self) -> str:
+        """Source and checksum, for signatures: files of one name are told apart."""
+        return f"{self.source}({self.digest})"
 
     def labels(self, image_key: str) -> tuple[str, ...] | None:
         """Return the labels of an image, or None if the store does not know the image."""

@@ -83,24 +83,34 @@ _TEX = str.maketrans(
 )
 
 
+class Tex(str):
+    """A cell that is LaTeX already."""
+
+    @classmethod
+    def escaped(cls, text: str) -> Tex:
+        """Return plain text as LaTeX."""
+        return cls(text.translate(_TEX))
+
+
 def latex(cells: Cells) -> str:
-    """Return the cells as a tabular with rules of booktabs; cells in dollars are left alone."""
+    """Return the cells as a tabular with rules of booktabs; :class:`Tex` is left alone."""
     lines = [r"\begin{tabular}{l" + "r" * (len(cells[0]) - 1) + "}", r"\toprule"]
     for i, row in enumerate(cells):
-        done = [c if c.startswith("$") and c.endswith("$") else c.translate(_TEX) for c in row]
+        done = [c if isinstance(c, Tex) else Tex.escaped(c) for c in row]
         lines.append(" & ".join(done) + r" \\")
         if i == 0:
             lines.append(r"\midrule")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def with_interval(value: Any, format: str) -> str:
+def with_interval(value: Any, format: str, digits: int = 4) -> str:
     """Write a corpus value with the bounds of its interval, where it has one."""
     if math.isnan(value.low):
-        return number(value)
+        return number(value, digits)
     if format == "latex":
-        return f"${number(value)}\\;[{number(value.low)}, {number(value.high)}]$"
-    return f"{number(value)} [{number(value.low)}, {number(value.high)}]"
+        return Tex(f"${number(value)}\\;[{number(value.low)}, {number(value.high)}]$")
+    low, high = number(value.low, digits), number(value.high, digits)
+    return f"{number(value, digits)} [{low}, {high}]"
 
 
 def many(count: int, noun: str) -> str:
@@ -108,9 +118,9 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def number(value: float) -> str:
-    """Write a value with four digits, a dash for NaN."""
-    return "-" if math.isnan(value) else f"{value:.4f}"
+def number(value: float, digits: int = 4) -> str:
+    """Write a value with some digits behind the point, a dash for NaN."""
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def shortened(text: str, most: int) -> str:

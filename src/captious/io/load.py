@@ -122,7 +122,7 @@ class _Rows:
         if part.caption is None:
             self.problems.append(
                 f"{part.path}: this file holds references (several texts per image), not one "
-                "caption each; give it with --refs"
+                "caption each; give it as references (--refs)"
             )
             return
         size = len(part)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from captious.io.grids import blocks, grid, latex, many, number, shortened, width, with_interval
+from captious.io.grids import (
+    Tex,
+    blocks,
+    grid,
+    latex,
+    many,
+    number,
+    shortened,
+    width,
+    with_interval,
+)
+from captious.io.labels import label, times
 
 if TYPE_CHECKING:
     from captious.engine.table import ScoreTable
@@ -96,30 +107,36 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
     return said
 
 
-def paper_table(table: ScoreTable, marks: Callable[[str, str], str] | None = None) -> str:
+def paper_table(
+    table: ScoreTable,
+    letters: Mapping[str, str] | None = None,
+    marks: Callable[[str, str], str] | None = None,
+) -> str:
     """Return the table that a paper prints: systems as rows, values x100, the best in bold.
 
     Args:
         table: the scores.
+        letters: a letter for each system, to stand before its name.
         marks: letters to stand above the value of a column and a system.
     """
     names = list(table.values)
-    times = {n: 100.0 if abs(table.columns[n].high) <= 10 else 1.0 for n in names}
     best = {}
     for name in names:
         known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]
         pick = max if table.columns[name].higher_is_better else min
         best[name] = pick(known) if len(table.corpora) > 1 and known else None
-    cells = [["system", *(n.replace("_", "-") for n in names)]]
+    cells = [["System", *map(label, names)]]
     for system, values in table.corpora.items():
-        row = [system or "score"]
+        before = f"$^{{{letters[system]}}}$ " if letters is not None else ""
+        row: list[str] = [Tex(before + Tex.escaped(system or "score"))]
         for name in names:
-            value = "-" if math.isnan(values[name]) else f"{times[name] * values[name]:.1f}"
+            shown = times(table.columns[name]) * values[name]
+            value = "-" if math.isnan(shown) else f"{shown:.1f}"
             value = f"\\mathbf{{{value}}}" if best[name] == values[name] else value
             above = marks(name, system) if marks is not None else ""
-            row.append(f"${value}^{{{above}}}$" if above else f"${value}$")
+            row.append(Tex(f"${value}^{{{above}}}$" if above else f"${value}$"))
         cells.append(row)
-    said = [f"{many(len(table), 'caption')}; values x100 where a score lies between 0 and 10"]
+    said = [f"{many(len(table), 'caption')}; values x100, unbounded scores as they are"]
     said += [f"{name}: {told}" for name, told in table.signatures.items()]
     return latex(cells) + "\n\n" + "\n".join(f"% {line}" for line in said)
 

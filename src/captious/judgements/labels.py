@@ -79,7 +79,7 @@ class Labels:
             for image in dict.fromkeys(samples.images.tolist())
             if image is not None and (labels := self.store.labels(image)) is not None
         }
-        return samples.with_labels(known, self.store.source)
+        return samples.with_labels(known, self.store.signed)
 
 
 def own_labels(path: Path) -> Labels | None:
@@ -109,6 +109,10 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
         return _changed(judged, CaptionSet.without_labels)
     stores = [None if s.path is None else _read(s.path) for s in sources]
     name = "+".join(s.name for s in sources)
+    signed = "+".join(
+        s.name if store is None else f"{s.name}({store.digest})"
+        for s, store in zip(sources, stores, strict=True)
+    )
 
     def add(samples: CaptionSet) -> CaptionSet:
         by_source = [
@@ -128,7 +132,7 @@ def labelled(judged: JudgementSet, sources: Sequence[Source], counts: bool = Fal
                 f"{judged.name}: {name} holds no labels for any of its images, which are called "
                 f"{images}"
             )
-        return samples.with_labels(labels_of_image, name)
+        return samples.with_labels(labels_of_image, signed)
 
     return _changed(judged, add)
 

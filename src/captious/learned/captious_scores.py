@@ -65,7 +65,7 @@ class CaptiousRef(_Composite):
 
 @dataclass(frozen=True)
 class CaptiousFree(_Composite):
-    """captious_free: metrics that need no references in one; trained on human judgements."""
+    """captious_free: several metrics in one, without references; trained on human judgements."""
 
     name: ClassVar[str] = "captious_free"
     columns: ClassVar[tuple[Column, ...]] = _column(

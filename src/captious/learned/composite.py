@@ -22,8 +22,8 @@ trained against captions of captioners: its score is no probability that a perso
 
 Known deviations of the paper's models: the paper trains on Flickr30k with three captioners that are
 not available; ours are trained on COCO val2014 with seven captioners, with captions of other images
-and gamed captions as further negatives (see docs/results-composites.md for why), and stop by half
-of the photographs of Flickr8k-Expert. Word vectors are GloVe, not word2vec.
+and gamed captions as further negatives (see docs/results-composites.md for why). When to stop was
+chosen on half of the photographs of Flickr8k-Expert. Word vectors are GloVe, not word2vec.
 """
 
 from __future__ import annotations
@@ -186,9 +186,12 @@ class _Composite(Metric):
         items = tuple(
             Contribution(r["input"], r["value"], r["mean"], r["contribution"]) for r in rows
         )
-        lines = [f"{self.name} {score:.4f} = {base:.4f} (mean training caption)"]
+        lines = [
+            f"{self.name} {score:.4f} = {base:.4f} (an average caption of the training set) "
+            "plus what each input adds:"
+        ]
         lines += [
-            f"  {r['contribution']:+.4f}  {r['input']} = {r['value']:.4f} (mean {r['mean']:.4f})"
+            f"  {r['contribution']:+.4f}  {r['input']} = {r['value']:.4f} (average {r['mean']:.4f})"
             for r in rows
         ]
         return Explanation(

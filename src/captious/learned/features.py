@@ -48,8 +48,8 @@ class Input:
         return self.metric.columns[self.index].higher_is_better
 
 
-def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
-    """Read input columns; all wrong ones are reported together.
+def parse_inputs(texts: str | Iterable[str], remark: bool = True) -> tuple[Input, ...]:
+    """Read input columns; all wrong ones are reported together; ``remark`` on names: see registry.
 
     Raises:
         UsageError: unknown names or parameters, a metric of several columns of other names, or a
@@ -59,7 +59,7 @@ def parse_inputs(texts: str | Iterable[str]) -> tuple[Input, ...]:
     problems: list[str] = []
     for metric_spec in spec.parse_many(texts):
         try:
-            metric = registry.create(metric_spec)
+            metric = registry.create(metric_spec, remark)
         except UsageError as err:
             problems.append(str(err))
             continue

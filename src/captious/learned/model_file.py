@@ -189,7 +189,7 @@ def _read(folder: Path) -> Model:
         raise InputError(f"{folder / FACTS}: {', '.join(lacking)} is missing")
     raw = files.read_bytes(folder / WEIGHTS)
     tensors = _unpack(raw, folder / WEIGHTS)
-    inputs = parse_inputs(facts["inputs"])
+    inputs = parse_inputs(facts["inputs"], remark=False)
     layers: list[tuple[Floats, Floats]] = []
     try:
         while f"layer{len(layers)}.weight" in tensors:

@@ -109,8 +109,9 @@ class Scorer:
 
         They are if all have some; or some have, and there is no photograph to look at instead.
         """
-        store = evidence.region_handle(self.regions)
-        known = [image in store for image in set(samples.images.tolist()) if image is not None]
+        stores = evidence.region_handles(self.regions)
+        images = [image for image in set(samples.images.tolist()) if image is not None]
+        known = [all(image in store for store in stores) for image in images]
         return all(known) if evidence.photographs_of(samples) else any(known)
 
     def _metric(self, metric: Metric, samples: CaptionSet) -> list[Scores]:

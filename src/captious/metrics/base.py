@@ -51,6 +51,7 @@ class Metric:
         learned: whether it is a composite that was trained over other metrics.
         reads_captions: whether ``prepare`` reads the captions of the run, not references alone.
         renamed: old name of a parameter -> its name today; old names are still understood.
+        data: what its data card says beyond named assets: what is read, and traps.
     """
 
     name: ClassVar[str] = ""
@@ -64,6 +65,7 @@ class Metric:
     learned: ClassVar[bool] = False
     reads_captions: ClassVar[bool] = False
     renamed: ClassVar[dict[str, str]] = {}
+    data: ClassVar[tuple[str, ...]] = ()
 
     # -- what it takes ---------------------------------------------------------------------
 
@@ -76,6 +78,16 @@ class Metric:
     def region_kind(self) -> str:
         """The kind of region features that this parameterisation reads ("" = none)."""
         return ""
+
+    def data_card(self) -> list[str]:
+        """Return what is read beside captions: what it is, its licence, where it comes from."""
+        known = assets.known()
+        lines = [
+            f"`{name}`: {known[name].purpose}. Licence: {known[name].licence}. From: "
+            f"{known[name].source or 'part of captious'}."
+            for name in self.assets
+        ]
+        return [*lines, *self.data]
 
     def missing(self) -> list[errors.CaptiousError]:
         """Return every package and resource that is not here, as errors with their remedy."""
@@ -195,8 +207,11 @@ class Metric:
         if Need.IMAGE_OBJECTS in self.needs:
             parts["objects"] = "none" if evidence.labels is None else evidence.labels.source
         if Need.IMAGE_REGIONS in self.needs:
-            store = evidence.regions_like(self.region_kind)
-            parts["features"] = "none" if store is None else store.source
+            # A metric made of others names what its inputs read: they may read several kinds.
+            looking = [m for m in self.inputs if Need.IMAGE_REGIONS in m.needs] or [self]
+            stores = [evidence.regions_like(metric.region_kind) for metric in looking]
+            sources = dict.fromkeys(store.source for store in stores if store is not None)
+            parts["features"] = " and ".join(sources) or "none"
         return parts
 
     def signature(self, refs: str, context: Any, evidence: Evidence | None = None) -> str:
@@ -209,16 +224,27 @@ class Metric:
         """
         parts = {"refs": refs} if Need.REFERENCES in self.needs else {}
         parts |= self.evidence_parts(evidence or Evidence())
-        parts |= {k: _plain(v) for k, v in self.parameters().items()}
+        # A parameter may ask for evidence (objects=True): then the evidence stands in its place.
+        parts |= {k: _plain(v) for k, v in self.parameters().items() if k not in parts}
         parts |= self.signature_parts(context)
         parts["captious"] = __version__
         return "|".join([self.name, *(f"{k}:{v}" for k, v in parts.items())])
 
 
+# What ends a part, a line, and what begins an escape: two values never read the same.
+_ESCAPED = {ord(sign): f"%{ord(sign):02X}" for sign in "%|\n\r\u2028\u2029"}
+
+
 def _plain(value: Any) -> str:
-    """Write a parameter value so that a signature stays one readable line."""
+    """Write a parameter value so that a signature stays one readable line.
+
+    Example:
+        >>> _plain(0.1), _plain(0.1 + 1e-9), _plain("a|b"), _plain(True)
+        ('0.1', '0.100000001', 'a%7Cb', 'yes')
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
-    return "none" if value is None else str(value)
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return "none" if value is None else str(value).translate(_ESCAPED)

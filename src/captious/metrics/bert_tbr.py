@@ -179,7 +179,7 @@ class BertTbr(Metric):
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights, the layer, the threshold, and what the idf was counted on."""
         encoder = text_encoder.load(self.model, self.dtype)
-        parts = {"layer": str(self._layer()), "weights": encoder.weights_sha}
+        parts = {"layer": str(self._layer())} | encoder.signed()
         parts["threshold"] = f"{self._threshold():g}"
         parts["idf"] = context.name() if context is not None else "off"
         if self.stop_words not in ("tbr", "nltk", "sklearn", "none"):

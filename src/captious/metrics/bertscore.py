@@ -9,9 +9,9 @@ separately, as bert-score does.
 Worked example, with cosines a-a 1, a-the .5, dog-dog 1 and all else 0: caption "a dog" against
 "the dog" has P = R = (.5 + 1)/2 = .75.
 
-Where cosines can be negative (the last layer of sentence encoders), P and R of a hopeless pair may
-differ in sign, and 2PR/(P + R) then has a pole: F is given as bert-score gives it, and a remark
-counts the captions whose F lies above both P and R.
+Cosines can be negative (at the last layer of sentence encoders). Where P or R is not positive, F is
+0 here. bert-score computes 2PR/(P + R) all the same, which can be any number if the signs differ:
+``profile='release'`` does so, too, and a remark counts the captions whose F is above both P and R.
 
 Known deviation from bert-score 0.3.13: there the zeros that fill up a batch take part in the
 maximum, so a score may change with the batch; here they do not. Baselines for rescaling come from
@@ -126,7 +126,7 @@ class BertScore(Metric):
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the weights, the layer, and what the idf was counted on."""
         encoder = text_encoder.load(self.model, self.dtype)
-        parts = {"layer": str(self._layer()), "weights": encoder.weights_sha}
+        parts = {"layer": str(self._layer())} | encoder.signed()
         if context is not None:
             parts["idf"] = context.name()
         if self.baseline not in ("off", "known"):
@@ -163,6 +163,7 @@ class BertScore(Metric):
         }
         lines = [f"bertscore P {value[0]:.4f} R {value[1]:.4f} F {value[2]:.4f}"]
         lines.append(f"nearest reference: {texts[best]}")
+        lines.append("each of its words, the word of the caption nearest to it, their cosine:")
         for k, word in enumerate(words[1]):
             if idf[1][k] > 0:
                 j = int(np.argmax(matrix[k]))

@@ -39,8 +39,8 @@ class Bleu(Metric):
 
     name: ClassVar[str] = "bleu"
     columns: ClassVar[tuple[Column, ...]] = tuple(
-        Column(f"bleu_{n}", 0.0, 1.0, f"clipped precision of 1..{n}-grams, brevity penalty")
-        for n in range(1, 5)
+        Column(f"bleu_{n}", 0.0, 1.0, f"clipped precision of {orders}, brevity penalty")
+        for n, orders in enumerate(("words", *(f"1- to {n}-grams" for n in (2, 3, 4))), 1)
     )
     identity: ClassVar[float | None] = 1.0
 
@@ -114,7 +114,10 @@ class Bleu(Metric):
                 "unmatched": sorted({" ".join(g) for g in grams if g not in held}),
             }
         score = dict(zip((c.name for c in self.columns), self.scores(stats[None])[0], strict=True))
-        lines = [f"{len(caption)} words; the closest reference has {int(stats[9])}."]
+        lines = [
+            ", ".join(f"{name} {value:.4f}" for name, value in score.items()),
+            f"{len(caption)} words; the closest reference has {int(stats[9])}.",
+        ]
         lines += [
             f"{n}-grams: {int(stats[n - 1])} of {int(stats[n + 3])} are in a reference"
             + (f"; not: {', '.join(matched[str(n)]['unmatched'])}" if n == 1 else "")

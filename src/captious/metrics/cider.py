@@ -11,7 +11,8 @@ exp(-((l_c - l_r) / l_r)^2) ^ 0.2 for the lengths, and the geometric mean over t
 of 1 / (1 + |count in the caption - count in the reference|), to the power 0.8, for repetitions (the
 first use of a word that the reference lacks is free). Formulas as in the authors' code
 (gabrielsantosrv/coco-caption), which cuts words once more at hyphens for the second penalty (ours
-does not) and answers NaN for an empty caption (ours 0).
+does not) and answers NaN for an empty caption (ours 0). There is one profile, that of the code; the
+authors' numbers were made on #PraCegoVer, in Portuguese: **not verified here**.
 
 Worked example: with two images whose references share no word, a caption equal to its only
 reference has cosine 1 for every order that it is long enough for: four words give 10, two words
@@ -61,6 +62,13 @@ class Cider(Metric):
         Column("cider", 0.0, 10.0, "tf-idf cosine of 1..4-grams, unclipped"),
     )
     clipped: ClassVar[bool] = False
+    data: ClassVar[tuple[str, ...]] = (
+        "document frequencies: counted on the references of the run (`corpus`), or those of a "
+        "file of yours.",
+        "document frequencies `coco-val`: counts of the n-grams of COCO val2014's references "
+        "(40,504 images; captions CC-BY 4.0), part of captious.",
+        "trap: values with different frequencies do not compare.",
+    )
 
     def __post_init__(self) -> None:
         if self.by not in ("image", "row"):

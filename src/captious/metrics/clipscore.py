@@ -16,10 +16,17 @@ this was built on. With ViT-B/32 the paper reports, as Kendall's tau-c on Flickr
 CLIPScore and 53.0 for RefCLIPScore; tau-b on Flickr8k-CF 34.4 and 36.4; accuracy on PASCAL-50S 80.7
 and 83.1. They were computed in half precision on a GPU.
 
-Known deviations: pictures are turned upright by their EXIF mark (the authors' code ignores it); a
-negative cosine with the references counts as 0, as the paper says (the code leaves it negative); an
-empty caption cannot be scored (the code scores the prefix). The ``CLIPScore`` of torchmetrics is
-another number: 100 x max(cosine, 0), without the prefix and the factor 2.5.
+Where paper and released code differ, ``profile`` decides:
+
+    paper (default)  a negative cosine with the references counts as 0; an empty caption cannot be
+                     scored; pictures are turned upright by their EXIF mark
+    release          a negative cosine stays negative; an empty caption is the bare prefix; the EXIF
+                     mark is ignored
+
+The ``CLIPScore`` of torchmetrics is another number: 100 x max(cosine, 0), without the prefix and
+the factor 2.5. The signature names the weights by their sha256, revision of the hub, what else
+decides vectors (``settings``: layers, activations, table of pieces), how pictures are prepared, the
+number type, and where texts are cut.
 """
 
 from __future__ import annotations
@@ -51,12 +58,14 @@ class ClipScore(Metric):
         prefix: what is put in front of every text.
         weights: state dict in OpenAI's form that takes the place of the model's own weights.
         dtype: number type of the network, ``float32``, ``bfloat16`` or ``float16``.
+        profile: ``paper`` or ``release``.
     """
 
     model: str = OPENAI
     prefix: str = PREFIX
     weights: str = ""
     dtype: str = "float32"
+    profile: str = "paper"
 
     name: ClassVar[str] = "clipscore"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IMAGE_PIXELS})
@@ -72,8 +81,19 @@ class ClipScore(Metric):
     batch: ClassVar[int] = 4096
     factor: ClassVar[float] = 2.5
     with_references: ClassVar[bool] = False
+    data: ClassVar[tuple[str, ...]] = (
+        "weights: none are shipped; any CLIP-type model that you name. Licence: that of its card. "
+        "From: the model hub, or a folder of yours.",
+        "trap: OpenAI's models were trained on 400 million pairs of the web that were not "
+        "published; photographs that people judged may be among them.",
+    )
+    profiles: ClassVar[tuple[str, ...]] = ("paper", "release")
 
     def __post_init__(self) -> None:
+        if self.profile not in self.profiles:
+            raise UsageError(
+                f"{self.name}: profile is {' or '.join(self.profiles)}, not {self.profile!r}"
+            )
         if self.dtype not in ("float32", "bfloat16", "float16"):
             raise UsageError(
                 f"{self.name}: dtype is float32, bfloat16 or float16, not {self.dtype!r}"
@@ -97,9 +117,15 @@ class ClipScore(Metric):
         return Stats(rows, pairs.reasons, pairs.notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:
-        """Checksum of the weights and what is done to a photograph; the rest are parameters."""
+        """Weights, network, pieces, pictures and length by content; the rest are parameters."""
         model = self._model()
-        return {"sha256": model.weights_sha, "preprocessing": model.pixels}
+        return {
+            "sha256": model.weights_sha,
+            "revision": model.revision,
+            "settings": model.settings_sha,
+            "preprocessing": model.pixels,
+            "cut": str(model.limit),
+        }
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Leave out one word after the other and say how the score moves."""
@@ -111,7 +137,9 @@ class ClipScore(Metric):
     def _pairs(self, samples: CaptionSet) -> PairVectors:
         from captious.metrics._looking.pair_vectors import PairVectors
 
-        return PairVectors.of(samples, self._model(), self.prefix, self.with_references)
+        return PairVectors.of(
+            samples, self._model(), self.prefix, self.with_references, self.profile == "release"
+        )
 
     def _locate(self) -> None:
         from captious.models import dual_encoder
@@ -133,6 +161,7 @@ class RefClipScore(ClipScore):
         prefix: what is put in front of every text.
         weights: state dict in OpenAI's form that takes the place of the model's own weights.
         dtype: number type of the network, ``float32``, ``bfloat16`` or ``float16``.
+        profile: ``paper`` or ``release``.
     """
 
     name: ClassVar[str] = "ref_clipscore"
@@ -144,15 +173,20 @@ class RefClipScore(ClipScore):
     without_image: ClassVar[str] = "bertscore"
 
     def _values(self, pairs: PairVectors) -> Floats:
-        return harmonic(super()._values(pairs), np.maximum(pairs.reference, 0.0))
+        return harmonic(super()._values(pairs), nearest(pairs, self.profile))
+
+
+def nearest(pairs: PairVectors, profile: str) -> Floats:
+    """Return the cosines with the best references; the released programs leave them negative."""
+    return pairs.reference if profile == "release" else np.maximum(pairs.reference, 0.0)
 
 
 def harmonic(first: Floats, second: Floats) -> Floats:
-    """Return the harmonic means, 0 where both values are.
+    """Return the harmonic means, 0 where the values add up to 0.
 
     Example:
         >>> harmonic(np.array([0.75, 0.0]), np.array([0.8, 0.0])).round(3).tolist()
         [0.774, 0.0]
     """
     total = first + second
-    return np.where(total > 0, 2 * first * second / np.where(total > 0, total, 1.0), 0.0)
+    return np.where(total != 0, 2 * first * second / np.where(total != 0, total, 1.0), 0.0)

@@ -1,8 +1,9 @@
 """Distinct: does the caption say anything twice?
 
 The share of the caption's content words that are new: different content words over content words
-(stop words left out). It looks neither at the image nor at references, and says nothing of a good
-caption; it is there to notice captions that repeat themselves, which overlap metrics hardly do.
+(stop words left out). It looks neither at the image nor at references, and does not
+say whether a caption is good; it notices captions that repeat themselves, which overlap metrics
+hardly do.
 
 Worked example: *a dog runs and a dog barks* has the content words dog, runs, dog, barks: three
 different ones of four, 0.75. A caption without content words repeats nothing: 1.

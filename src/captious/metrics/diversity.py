@@ -21,7 +21,9 @@ set of one caption has no mbleu_4 and no self_cider.
 
 Known deviations: captions of a set are taken in alphabetical order (CIDEr-D is not symmetric, and
 the authors' code takes one half of the matrix, so that their value depends on the order); document
-frequencies are those of COCO val2014, the authors' of train2014.
+frequencies are those of COCO val2014, the authors' of train2014. The sentences of their captioners
+are not on the machine this was built on: their numbers are **not verified here**. There is one
+profile.
 """
 
 from __future__ import annotations
@@ -93,6 +95,12 @@ class Diversity(Metric):
     )
     empty: ClassVar[float] = float("nan")
     reads_captions: ClassVar[bool] = True
+    data: ClassVar[tuple[str, ...]] = (
+        "document frequencies `coco-val`: counts of the n-grams of COCO val2014's references "
+        "(40,504 images; captions CC-BY 4.0), part of captious.",
+        "captions that were seen in training: a file of yours (`seen`).",
+        "trap: values depend on how many captions a set holds; compare sets of one size.",
+    )
 
     def __post_init__(self) -> None:
         if self.df == "corpus":

@@ -1,9 +1,10 @@
 """fit: how well does the caption fit the photograph, by two vectors?
 
 One vector stands for the photograph, one for the caption, and the score is their cosine: the form
-of CLIPScore (Hessel et al. 2021), with a small model of our own that was trained contrastively on
-frozen features. No references are read. Every vector is made once, so that many captions of few
-photographs, or few captions against many photographs, cost next to nothing more.
+of CLIPScore (Hessel et al. 2021), with a small model of our own that was trained contrastively, on
+features of two backbones whose last stage learned from captions (``captious train eyes``). No
+references are read. Every vector is made once, so that many captions of few photographs, or few
+captions against many photographs, cost next to nothing more.
 
     fit = mean over members of cosine(image vector, text vector)
 

@@ -22,7 +22,7 @@ and is counted.
 **Not verified here**: no judge of useful size runs on the machine this was built on. The arithmetic
 equals that of FLEUR's released code (tests/golden/fleur); asking is tested with a stub service and
 with a tiny LLaVA of made-up weights. FLEUR reports tau-c 53.0 on Flickr8k-Expert with LLaVA-1.5
-13B; its prompt is not ours.
+13B; its prompt is not ours. There is one profile: the smoothing of FLEUR's code.
 """
 
 from __future__ import annotations
@@ -89,6 +89,15 @@ class Judge(Metric):
     modules: ClassVar[dict[str, str]] = {"PIL": "vision"}
     empty: ClassVar[float] = float("nan")
     batch: ClassVar[int] = 1000
+    data: ClassVar[tuple[str, ...]] = (
+        "model: none is shipped; the one that you name, at an address or in a folder. Licence: "
+        "that of its card, or of the service.",
+        "answers: what it wrote, with the probabilities, in `judge/answers.jsonl` of the cache or "
+        "the file that `answers` names; captions and photographs go to the address and nowhere "
+        "else, and the file holds neither.",
+        "trap: a service may change the model behind a name; keep the file of answers with the "
+        "numbers.",
+    )
 
     def __post_init__(self) -> None:
         if self.mode not in PROMPTS:
@@ -104,6 +113,11 @@ class Judge(Metric):
     def missing(self) -> list[CaptiousError]:
         """Return what is not here: packages, and somebody to ask."""
         lacking = super().missing()
+        if self.endpoint and self.model == "default":
+            lacking.append(UsageError(
+                f"judge: name the model behind {self.endpoint}, judge(endpoint=...,model='NAME'): "
+                "stored answers and the signature are told apart by it"
+            ))  # fmt: skip
         if self.endpoint or self.offline:
             return lacking
         if self.model == "default":
@@ -136,7 +150,8 @@ class Judge(Metric):
             return self.model
         from captious.models import judge_local
 
-        return judge_local.known_as(self.model, judge_local.locate(self.model))
+        folder = judge_local.locate(self.model)
+        return judge_local.known_as(self.model, folder, self.dtype)
 
     def stats(self, samples: CaptionSet, context: Any) -> Stats:
         """Ask once per distinct question; stored answers are taken first."""

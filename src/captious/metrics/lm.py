@@ -36,6 +36,9 @@ from captious.models import lm
 from captious.text import tokenizers, tokens, treebank
 from captious.types import CaptionSet, Sample
 
+_SHOWN = 6
+"""Words that an explanation tells."""
+
 
 @dataclass(frozen=True)
 class Lm(Metric):
@@ -127,11 +130,26 @@ class Lm(Metric):
         lines = [
             f"lm {score:.4f} (perplexity {1 / score:.1f}), slor {slor:.4f}, stumbles {stumbles:.4f}"
         ]
-        lines.append("  in context, by frequency")
-        lines += [
-            f"  {r['probability']:.4f}  {r['frequency']:.4f}  {r['word']}"
-            + ("" if r["known"] else "  (unknown word)")
-            for r in rows
-        ]
+        lines += _least_expected(rows)
         data = {"score": score, "slor": slor, "stumbles": stumbles, "tokens": rows}
         return Explanation("\n".join(lines), data)
+
+
+def _least_expected(rows: list[dict[str, Any]]) -> list[str]:
+    """Say which words are less likely where they stand than elsewhere."""
+    if any(np.isnan(row["frequency"]) for row in rows):  # a model without word counts
+        odd = sorted(rows, key=lambda row: row["probability"])[:_SHOWN]
+        lines = ["the least likely words:"]
+    else:
+        odd = [row for row in rows if row["probability"] < row["frequency"]]
+        odd = sorted(odd, key=lambda row: row["probability"] / row["frequency"])[:_SHOWN]
+        lines = ["less likely here than elsewhere in captions, by how many times:"]
+    for row in odd:
+        word = "(the end)" if row["word"] == "</s>" else row["word"]
+        less = row["frequency"] / row["probability"]  # NaN: not known
+        told = f"{less:.1f} times" if less > 0 else f"probability {row['probability']:.2g}"
+        lines.append(f"  {word:<14} {told}{'' if row['known'] else ', unknown to the model'}")
+    unknown = [row["word"] for row in rows if not row["known"] and row not in odd]
+    if not odd:
+        lines = ["every word is at least as likely here as elsewhere in captions"]
+    return lines + ([f"  unknown to the model: {', '.join(unknown)}"] if unknown else [])

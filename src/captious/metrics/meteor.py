@@ -263,13 +263,19 @@ def _sentence(data: dict[str, Any]) -> str:
         f"METEOR {data['score']:.4f} with reference {data['best_reference'] + 1}: "
         + " ".join(data["reference"])
     ]
-    lines += [
-        f"  {m['stage']:<10} {m['caption_words']} = {m['reference_words']}" for m in data["matches"]
-    ]
+    for stage in STAGES:
+        pairs = [
+            (m["caption_words"], m["reference_words"])
+            for m in data["matches"]
+            if m["stage"] == stage
+        ]
+        if pairs:
+            told = ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs)
+            lines.append(f"  {stage + ':':<11} {told}")
     covered = {i for m in data["matches"] for i in range(*m["caption"])}
     loose = [w for i, w in enumerate(data["caption"]) if i not in covered]
     if loose:
-        lines.append(f"  unmatched in the caption: {' '.join(loose)}")
+        lines.append(f"  {'unmatched:':<11} {', '.join(loose)}")
     lines.append(
         f"  precision {data['precision']:.4f}, recall {data['recall']:.4f}, "
         f"mean {data['mean']:.4f}, {data['chunks']} chunks: penalty {data['penalty']:.4f}"

@@ -14,6 +14,10 @@ PAC-S++ adds low-rank matrices (LoRA) to every layer. The authors' code marks th
 each attention as merged before it reads the file, and so never adds their matrices; those of the
 attention and of the first convolution are added. Ours does the same, which gives the same vectors.
 
+``profile`` is ``clean`` (default: a negative cosine with the references counts as 0, an empty
+caption cannot be scored, pictures are turned upright by their EXIF mark) or ``release`` (as the
+authors' code: it stays negative, an empty caption is the bare prefix, the mark is ignored).
+
 Worked example: cosines 0.3 with the photograph and 0.8 with the best reference give 0.6 and
 2 x 0.6 x 0.8 / (0.6 + 0.8) = 0.686.
 
@@ -28,11 +32,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from captious.errors import CaptiousError, MissingAsset
 from captious.metrics.base import Column, Need
-from captious.metrics.clipscore import ClipScore, harmonic
+from captious.metrics.clipscore import ClipScore, harmonic, nearest
 from captious.types import Floats
 
 if TYPE_CHECKING:
@@ -48,13 +50,25 @@ class PacS(ClipScore):
         prefix: what is put in front of every text.
         weights: the authors' state dict, a path; LoRA matrices are added as their code does.
         dtype: number type of the network, ``float32``, ``bfloat16`` or ``float16``.
+        profile: ``clean`` or ``release``.
     """
+
+    profile: str = "clean"
 
     name: ClassVar[str] = "pac_s"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("pac_s", 0.0, 2.0, "2 x cosine of photograph and caption, 0 if negative"),
     )
     factor: ClassVar[float] = 2.0
+    data: ClassVar[tuple[str, ...]] = (
+        "weights: none are shipped; `clip_ViT-B-32.pth` and others from the page of "
+        "aimagelab/pacscore. Licence: as their authors state there.",
+        "tokeniser and image settings: those of the model that `model` names. Licence: that of "
+        "its card. From: the model hub, or a folder of yours.",
+        "trap: they were trained on captions and photographs of COCO; judgements of COCO's "
+        "photographs are not foreign to them.",
+    )
+    profiles: ClassVar[tuple[str, ...]] = ("clean", "release")
 
     def missing(self) -> list[CaptiousError]:
         """Return what is not on this machine; without the authors' weights it is not PAC-S."""
@@ -76,6 +90,7 @@ class RefPacS(PacS):
         prefix: what is put in front of every text.
         weights: the authors' state dict, a path; LoRA matrices are added as their code does.
         dtype: number type of the network, ``float32``, ``bfloat16`` or ``float16``.
+        profile: ``clean`` or ``release``.
     """
 
     name: ClassVar[str] = "ref_pac_s"
@@ -86,4 +101,4 @@ class RefPacS(PacS):
     with_references: ClassVar[bool] = True
 
     def _values(self, pairs: PairVectors) -> Floats:
-        return harmonic(super()._values(pairs), np.maximum(pairs.reference, 0.0))
+        return harmonic(super()._values(pairs), nearest(pairs, self.profile))

@@ -5,9 +5,10 @@ words are attended to, the cosine between the region and what was attended is ta
 are averaged over the regions. No references are read: this is the column ``scan_similarity`` of
 ``tiger`` for captions that have none.
 
-Two more columns ask the words (ours, not in the paper): how well does each content word fit the
-region that fits it best? ``scan_words`` is the mean of these dot products, ``scan_weakest`` the
-mean of the two lowest: one object that is not there hardly moves the first column, but the last.
+Two more columns look at single words (ours, not in the paper): how well does each content word fit
+the region that fits it best? ``scan_words`` is the mean of these dot products, ``scan_weakest`` the
+mean of the two lowest: an object that is not there hardly moves the first column, but it moves the
+last.
 
 Worked example: two regions whose cosines with their attended words are 0.2 and 0.6 give 0.4. If the
 words "dog", "red", "ball" reach 0.5, 0.1 and 0.3, the other columns are 0.3 and 0.2.
@@ -125,7 +126,7 @@ class Scan(Metric):
         own = replace(sample, references=(sample.caption,))
         told = self._tiger.explain(own, context)
         score = float(self.stats(CaptionSet.of([sample]), context).rows[0, 0])
-        lines = [f"scan {score:.4f}: how well words and regions go together"]
+        lines = [f"scan {score:.4f}"]
         lines += [_one_side(line) for line in told.text.splitlines()[1:]]
         data = {k: v for k, v in told.data.items() if k not in ("tiger", "rrs", "wds")}
         parts = tuple(

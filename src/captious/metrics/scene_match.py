@@ -20,7 +20,9 @@ attributes F = 1; the caption states no relation and the references one, F = 0:
 
 Each sentence is parsed by itself, so that long texts stay cheap. Of a text the first 200 sentences
 are read, of a sentence the first 512 words; what is cut off is counted. CAPTURE itself uses another
-parser and sentence vectors: its published numbers are **not verified here**.
+parser and sentence vectors; its authors report, as means over DetailCaps-100 and -4870, Pearson's
+rho .509 and Kendall's tau .386 with people, against .439 and .324 for SPICE: **not verified here**.
+There is one profile, ours.
 """
 
 from __future__ import annotations
@@ -87,6 +89,10 @@ class SceneMatch(Metric):
     modules: ClassVar[dict[str, str]] = {"spacy": "spice"}
     identity: ClassVar[float | None] = 1.0
     batch: ClassVar[int] = 20_000
+    data: ClassVar[tuple[str, ...]] = (
+        "trap: long descriptions by models were the ones that CAPTURE was tuned on; people's "
+        "references are shorter and leave out what a caption may rightly say.",
+    )
 
     def __post_init__(self) -> None:
         if not 0.0 < self.soft <= 1.0:

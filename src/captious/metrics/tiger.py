@@ -61,9 +61,9 @@ IMAGES_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Tiger(Metric):
-    """TIGEr with its two components.
+    """TIGEr: whether caption and references look at the same regions of the image.
 
-    Parameters:
+    Args:
         profile: ``release`` (default) or ``paper``.
         model: a grounding model: asset name, path of a SCAN model, or ``clip:PATH``.
         vocabulary: vocabulary json of an original SCAN checkpoint.

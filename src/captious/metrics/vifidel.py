@@ -60,7 +60,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
 class Vifidel(Metric):
     """Closeness of the caption's words to the object labels of its image.
 
-    Attributes:
+    Args:
         profile: ``measured``, ``paper`` or ``release``: decides what is left at None below.
         vectors: name or path of the word vectors.
         references: how many references of a row weigh the words (None = all, 0 = none).
@@ -139,7 +139,11 @@ class Vifidel(Metric):
         used = flow.left + flow.right
         data["importance"] = task.weights(used)
         data["score"] = float(np.exp(-data["distance"]))
-        lines = [f"Score exp(-{data['distance']:.4f}) = {data['score']:.4f}.", flow.as_text()]
+        lines = [
+            f"{self.name} {data['score']:.4f} = exp(-{data['distance']:.4f}), the cost of turning "
+            "the objects of the image into the words of the caption",
+            flow.as_text(),
+        ]
         if data["importance"]:
             told = ", ".join(f"{w} {r:.2f}" for w, r in data["importance"].items())
             lines.append(f"Weights from the references (0 = everybody mentions it): {told}.")

@@ -102,7 +102,7 @@ class _WithPartner(Metric):
 class VifidelCider(_WithPartner):
     """Average of VIFIDEL and CIDEr-D/10: faithful to the image and worded like the references.
 
-    Attributes:
+    Args:
         profile: of VIFIDEL.
         vectors: of VIFIDEL.
         references: how many references VIFIDEL uses (CIDEr-D uses all).
@@ -131,7 +131,7 @@ class VifidelCider(_WithPartner):
 class VifidelLm(_WithPartner):
     """Average of VIFIDEL and the caption language model's 1/perplexity: faithful and fluent.
 
-    Attributes:
+    Args:
         profile: of VIFIDEL.
         vectors: of VIFIDEL.
         references: how many references VIFIDEL uses.

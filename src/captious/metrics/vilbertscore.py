@@ -21,9 +21,9 @@ the released program has too. Which positions count is the ``profile``:
   models without task token, and so does this.
 
 The default model is a compact ViLBERT that we trained (``vilbert-coco``). The original weights
-are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they want
-ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT,
-VisualBERT and ViLT of transformers, come by ``model=PATH`` or hub name.
+are ``vilbert-pretrained`` (ViLBERTScore) and ``vilbert-multitask`` (ViLBERTScore*); they need
+ResNeXt-152 features (2048 numbers). Any other ViLBERT, and LXMERT, VisualBERT and ViLT of
+transformers, are loaded with ``model=PATH`` or a hub name.
 """
 
 from __future__ import annotations
@@ -328,7 +328,8 @@ class Vilbertscore(Metric):
             wants = f" ({encoder.features})" if encoder.features else ""
             raise InputError(
                 f"{encoder.name!r} needs region features of length {encoder.feature_size}{wants}; "
-                f"these are of length {store.dim} ({store.source})"
+                f"these are of length {store.dim} ({store.source}): make them with "
+                f"`captious regions PHOTOS -o REGIONS --for {self.name}`"
             )
 
 

@@ -35,7 +35,7 @@ from captious.types import CaptionSet, Sample
 class Wmd(Metric):
     """Similarity exp(-Word Mover's Distance) to the references.
 
-    Attributes:
+    Args:
         vectors: name or path of the word vectors.
         stop_words: stop list: ``nltk``, ``sklearn``, ``none`` or a file.
         unit: bring vectors to length 1.
@@ -115,8 +115,8 @@ class Wmd(Metric):
         )
         closest = sample.references[best]
         text = (
-            f"Closest of {len(distance)} references: {closest!r}; distance {distance[best]:.4f}, "
-            f"score {np.exp(-distance[best]):.4f}.\n{flow.as_text()}"
+            f"wmd {np.exp(-distance[best]):.4f} = exp(-{distance[best]:.4f}), the distance to the "
+            f"closest of {len(distance)} references: {closest}\n{flow.as_text()}"
         )
         data = {
             "reference": closest,

@@ -16,6 +16,9 @@ known by the content of the photograph.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -29,6 +32,7 @@ from captious import assets, settings
 from captious.errors import InputError, MissingAsset, MissingExtra, UsageError
 from captious.evidence.images import open_photograph
 from captious.models.embedding_cache import EmbeddingCache
+from captious.models.model_folder import revision, settings_sha
 from captious.models.pixels import Pixels
 from captious.models.text_encoder import batches, weights_sha
 from captious.models.text_encoder import locate as locate_folder
@@ -51,20 +55,26 @@ class DualEncoder(ABC):
         name: how it was asked for.
         identity: everything that vectors depend on, for caches and signatures.
         limit: the longest text, in pieces with the model's own marks.
+        weights_sha: of the weights.
+        settings_sha: of what else decides vectors: layers and activations, tables of pieces.
+        revision: the commit of a model of the hub.
     """
 
     name: str
     limit: int
     pixels: str
     weights_sha: str
+    settings_sha: str
+    revision: str
 
     def __init__(self, dtype: str, device: str) -> None:
         self.dtype, self.device = dtype, device
 
     @property
     def identity(self) -> str:
-        """Weights, image settings, number type and kind of device."""
-        return f"{self.weights_sha}/{self.pixels}/{self.dtype}/{self.device.split(':')[0]}"
+        """Weights, settings of network and pictures, number type and kind of device."""
+        kind = self.device.split(":")[0]
+        return f"{self.weights_sha}/{self.settings_sha}/{self.pixels}/{self.dtype}/{kind}"
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], npt.NDArray[np.bool_]]:
@@ -92,17 +102,22 @@ class DualEncoder(ABC):
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32), cut
 
     def images(
-        self, photographs: Mapping[str, Path | bytes], digests: Mapping[str, str]
+        self,
+        photographs: Mapping[str, Path | bytes],
+        digests: Mapping[str, str],
+        upright: bool = True,
     ) -> tuple[dict[str, Vectors], dict[str, str]]:
         """Return a unit vector per image, and why an image has none.
 
         Args:
             photographs: file or encoded content by image.
             digests: what each photograph is known by.
+            upright: whether pictures are turned as their EXIF mark says.
         """
         store = EmbeddingCache(settings.get().cache_dir / "image_vectors.sqlite", IMAGE_CACHE_BYTES)
         try:
-            keys = {image: store.key(self.identity, 0, digests[image]) for image in photographs}
+            seen_as = self.identity if upright else f"{self.identity}/as stored"
+            keys = {image: store.key(seen_as, 0, digests[image]) for image in photographs}
             kept = store.get(list(dict.fromkeys(keys.values())))
             known = {key: entry[1][0] for key, entry in kept.items()}
             problems: dict[str, str] = {}
@@ -111,7 +126,7 @@ class DualEncoder(ABC):
             with Progress(f"looking with {self.name}", len(todo), "photographs") as bar:
                 for key, image in todo.items():
                     try:
-                        waiting.append((key, open_photograph(photographs[image], image)))
+                        waiting.append((key, open_photograph(photographs[image], image, upright)))
                     except InputError as error:
                         problems[image] = str(error)
                     if len(waiting) == _IMAGES_AT_ONCE:
@@ -190,6 +205,7 @@ class TransformersDual(DualEncoder):
         self._pixels = Pixels.read(path, side)
         self.pixels = self._pixels.signature
         self.weights_sha = assets.digest(weights)[:8] if weights else weights_sha(path)
+        self.settings_sha, self.revision = settings_sha(path), revision(path)
         probe = self._tokenizer("a", verbose=False, return_special_tokens_mask=True)
         self._suffix = list(probe["special_tokens_mask"])[::-1].index(0)
 
@@ -245,15 +261,27 @@ class OpenClipDual(DualEncoder):
         self._transform = transform
         self._tokenizer = open_clip.get_tokenizer(architecture)
         self.limit = int(self._tokenizer.context_length)
-        self.pixels = f"open_clip-{open_clip.__version__}"
-        self.weights_sha = assets.digest(Path(file))[:8] if file else f"{architecture}-{tag}"
+        self.pixels = f"open_clip-{open_clip.__version__}-{_short(_built(transform))}"
+        self.weights_sha = assets.digest(Path(file))[:8] if file else _state_sha(self._model)
+        self.settings_sha = _short(
+            json.dumps(open_clip.get_model_config(architecture), sort_keys=True, default=str),
+            _built(model),
+            type(self._tokenizer).__name__,
+            str(self.limit),
+        )
+        self.revision = tag or "file"
 
     def tokenize(self, texts: Sequence[str]) -> tuple[list[list[int]], npt.NDArray[np.bool_]]:
         """Use open_clip's own table; it fills up with zeros to the full length."""
         rows = self._tokenizer(list(texts)).tolist() if texts else []
-        encode = getattr(self._tokenizer, "encode", None)
-        lengths = [len(encode(t)) + 2 if encode else 0 for t in texts]
-        return rows, np.array([length > self.limit for length in lengths], bool)
+        return rows, np.array([self._length(text) > self.limit for text in texts], bool)
+
+    def _length(self, text: str) -> int:
+        """Pieces of a text with the marks around it; open_clip has tables of its own and others."""
+        if hasattr(self._tokenizer, "encode"):
+            return len(self._tokenizer.encode(text)) + 2
+        clean = getattr(self._tokenizer, "clean_fn", str)
+        return len(self._tokenizer.tokenizer(clean(text), verbose=False)["input_ids"])
 
     def _texts(self, pieces: Sequence[list[int]]) -> Any:
         import torch
@@ -301,7 +329,7 @@ def locate(name: str, weights: str = "") -> Path | None:
         if file and not Path(file).is_file():
             raise MissingAsset(f"there is no file {file!r} with weights")
         return None
-    return locate_folder(name)
+    return locate_folder(name, "image-text model")
 
 
 @lru_cache(maxsize=2)
@@ -350,6 +378,26 @@ def _with_state(path: Path, config: Any, weights: Path) -> tuple[Any, list[str]]
         )
     missing, _ = model.load_state_dict(tensors, strict=False)
     return model, sorted(name for name in missing if not name.endswith("position_ids"))
+
+
+def _short(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _built(thing: Any) -> str:
+    """What a network or a transform consists of, without the places of functions in memory."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
+
+
+def _state_sha(model: Any) -> str:
+    """Hash the weights of a model that has no file of its own to name."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:8]
 
 
 def _pooled(answer: Any) -> Any:

@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from captious import assets, settings
 from captious.errors import InputError, UsageError
+from captious.evidence.extract import is_ours
 from captious.evidence.regions import RegionSet
 from captious.models import text_encoder
 from captious.models.checkpoints import fit_sizes, load_safetensors
@@ -328,4 +329,10 @@ def check_dimensions(model: FitModel, store: Regions) -> None:
             f"fit: the model {model.name!r} needs region features of length "
             f"{model.config.img_dim} ({model.features}); these are of length {store.dim} "
             f"({store.source})"
+        )
+    if store.source != model.features and is_ours(store.source) and is_ours(model.features):
+        raise InputError(
+            f"fit: the model {model.name!r} reads features of the kind {model.features}, and these "
+            f"are of the kind {store.source}: give the photographs (--images FOLDER), and the "
+            "right ones are extracted"
         )

@@ -17,6 +17,7 @@ from typing import Any
 from captious import assets, settings
 from captious.errors import InputError, MissingAsset
 from captious.models.judge_answers import Answer, Question, Token
+from captious.models.model_folder import settings_sha
 from captious.models.text_encoder import locate as locate_folder
 from captious.reading import reading
 
@@ -29,14 +30,14 @@ class LocalJudge:
     """A model that is ready to be asked.
 
     Attributes:
-        name: what its answers are stored under: the folder's name and a checksum of the weights.
+        name: what its answers are stored under: the folder's name and a checksum of its content.
     """
 
     def __init__(self, model: str, folder: Path, dtype: str, device: str) -> None:
         from transformers import AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging
 
-        self.name = known_as(model, folder)
+        self.name = known_as(model, folder, dtype)
         shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # it would remark on picture readers that we do not need
@@ -130,7 +131,7 @@ def locate(model: str) -> Path:
         MissingAsset: it is not on this machine; the message says how to get it.
     """
     try:
-        return locate_folder(model)
+        return locate_folder(model, "vision-language model")
     except MissingAsset:
         raise MissingAsset(
             f"the vision-language model {model!r} is not on this machine. Give the folder of a "
@@ -139,17 +140,18 @@ def locate(model: str) -> Path:
         ) from None
 
 
-def known_as(model: str, folder: Path) -> str:
+def known_as(model: str, folder: Path, dtype: str) -> str:
     """Return the name that a model's answers are stored under.
 
-    The checksum is part of it: answers of other weights in the same folder are not taken for its
-    own, and whoever replays stored answers names the very weights.
+    A checksum of weights, number type, table of pieces, template of questions and the other
+    settings is part of it: answers of another model in the same folder are not taken for its own,
+    and whoever replays stored answers names the very model.
     """
     parts = [assets.digest(file) for file in sorted(folder.glob("*.safetensors"))]
     if not parts:
         raise InputError(f"{folder}: there is no file of weights (*.safetensors)")
-    whole = parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
-    return f"{Path(model).name}@{whole[:8]}"
+    whole = "\0".join([*parts, settings_sha(folder), dtype])
+    return f"{Path(model).name}@{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def load(model: str, dtype: str) -> LocalJudge:

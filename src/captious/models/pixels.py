@@ -1,5 +1,7 @@
 """Photographs as the numbers that an image encoder takes, by its preprocessor_config.json.
 
+Folders that transformers 5 wrote have these settings inside their processor_config.json.
+
 Done here with Pillow alone, so that the values do not depend on which image library is installed:
 resize (bicubic unless said otherwise), cut out the middle, scale to fractions, normalise. A crop
 begins at ``round((side - crop) / 2)``, as torchvision does and CLIPScore's own code with it;
@@ -28,6 +30,14 @@ CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 _BICUBIC = 3
 _LARGEST_SIDE = 4096
+# Steps that some processors can leave out or add, and what is done here.
+_USUAL = {
+    "do_resize": True,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "rescale_offset": False,
+    "include_top": False,
+}
 
 
 @dataclass(frozen=True)
@@ -55,10 +65,9 @@ class Pixels:
         """Read a model's settings; without a file, those of CLIP for images of ``side`` pixels.
 
         Raises:
-            InputError: a size is no size.
+            InputError: a size is no size, or something is asked for that is not done here.
         """
-        file = folder / "preprocessor_config.json"
-        facts = json_object(file, "an image processor's config") if file.is_file() else {}
+        file, facts = _settings(folder)
         size = facts.get("size", side)
         size = size if isinstance(size, Mapping) else {"shortest_edge": size}
         exact = _wide_high(size, file) if "height" in size else None
@@ -107,6 +116,32 @@ class Pixels:
         fractions = np.asarray(picture, np.float32) / np.float32(255)
         normal = (fractions - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         return np.ascontiguousarray(normal.transpose(2, 0, 1), np.float32)
+
+
+def _settings(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    """The file with the settings of pictures, and what it says; transformers 5 nests them."""
+    whole = folder / "processor_config.json"
+    nested = json_object(whole, "a processor's config") if whole.is_file() else {}
+    file, facts = folder / "preprocessor_config.json", nested.get("image_processor")
+    if facts is not None:
+        file = whole
+    elif file.is_file():
+        facts = json_object(file, "an image processor's config")
+    if facts is None:
+        return file, {}
+    if not isinstance(facts, Mapping):
+        raise InputError(f"{file}: 'image_processor' is no set of settings")
+    for setting, usual in _USUAL.items():
+        value = facts.get(setting, usual)
+        if value != usual and not (setting == "rescale_factor" and _is_255th(value)):
+            raise InputError(
+                f"{file}: captious cannot prepare pictures with {setting}={str(value)[:40]}"
+            )
+    return file, facts
+
+
+def _is_255th(factor: Any) -> bool:
+    return isinstance(factor, float) and abs(factor * 255 - 1) < 1e-6
 
 
 def _side(value: Any, where: Path) -> int:

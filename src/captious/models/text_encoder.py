@@ -31,6 +31,7 @@ from captious.errors import InputError, MissingAsset, UsageError
 from captious.models import embedding_cache
 from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
+from captious.models.model_folder import settings_sha
 from captious.models.packed_bert import PackedBert, fits
 from captious.progress import Progress
 from captious.reading import reading
@@ -181,7 +182,19 @@ class TextEncoder:
     @cached_property
     def identity(self) -> str:
         """Everything that the vectors depend on, in a word."""
-        return f"{self.weights_sha}/{self.vocabulary_sha}/{self.dtype}/{self.device.split(':')[0]}"
+        kind = self.device.split(":")[0]
+        facts = (self.weights_sha, self.vocabulary_sha, settings_sha(self.path), self.dtype, kind)
+        return "/".join(facts)
+
+    def signed(self) -> dict[str, str]:
+        """Name the weights; of a model that captious does not know, what stands beside them, too.
+
+        Of the encoders that captious resolves by name the name says it.
+        """
+        known = KNOWN.get(self.name)
+        if known is not None and known.asset:
+            return {"weights": self.weights_sha}
+        return {"weights": self.weights_sha, "settings": settings_sha(self.path)}
 
     @cached_property
     def vocabulary(self) -> list[str]:
@@ -432,8 +445,12 @@ def _load(name: str, path: str, dtype: str, device: str) -> TextEncoder:
     return TextEncoder(name, Path(path), dtype, device)
 
 
-def locate(name: str) -> Path:
+def locate(name: str, what: str = "encoder") -> Path:
     """Return the folder with an encoder's files.
+
+    Args:
+        name: of an encoder, or a folder.
+        what: how messages call it; installed encoders of texts are named for an ``encoder`` only.
 
     Raises:
         MissingAsset: it is not on this machine; the message names the ways to get it.
@@ -463,10 +480,11 @@ def locate(name: str) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as err:
         tried = f" (the hub said: {err})" if download else ""
         ready = ", ".join(n for n, d in KNOWN.items() if d.asset)
+        others = f" pip installs these encoders: {ready}." if what == "encoder" else ""
         raise MissingAsset(
-            f"the encoder {name!r} is not on this machine{tried}. Either let captious fetch it "
+            f"the {what} {name!r} is not on this machine{tried}. Either let captious fetch it "
             "from the model hub with --download, or give model='FOLDER' with its config.json, "
-            f"tokenizer and model.safetensors. pip installs these encoders: {ready}."
+            f"tokenizer and model.safetensors.{others}"
         ) from err
 
 

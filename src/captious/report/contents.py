@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -19,8 +20,8 @@ from captious._version import __version__
 from captious.engine.compare import Comparison, compare
 from captious.engine.table import ScoreTable
 from captious.errors import InputError
+from captious.io.labels import label, times
 from captious.report.extras import Extras
-from captious.report.labels import label, times
 from captious.statistics import bootstrap
 from captious.text.stoplists import stop_words
 from captious.types import Floats, Ints
@@ -156,22 +157,39 @@ def contents(table: ScoreTable, shown: Shown, extras: Extras | None = None) -> d
         ][:50],
         "metrics": table.metric_forms,
         "files": {
-            what: [entry["path"] for entry in job[what]]
+            what: [_last(entry["path"]) for entry in job[what]]
             if isinstance(job.get(what), list)
-            else job.get(what)
+            else _last(job[what])
             for what in ("captions", "references", "images", "objects", "regions")
             if job.get(what)
         },
     }
 
 
+def _last(path: Any) -> str:
+    """Return the last part of a path: a report is sent to others, a home folder need not be."""
+    return str(path).rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+
+
 def main_columns(table: ScoreTable) -> set[str]:
     """Return the column that stands for each metric."""
     columns = set()
     for step in table.steps:
-        usual = [n for n, c in zip(step.names, step.columns, strict=True) if c.name in _USUAL]
-        columns.add((usual or list(step.names))[0])
+        main = main_column([c.name for c in step.columns])
+        columns.add(
+            next(n for n, c in zip(step.names, step.columns, strict=True) if c.name == main)
+        )
     return columns
+
+
+def main_column(names: Sequence[str]) -> str:
+    """Return the column that stands for a metric of several.
+
+    Example:
+        >>> main_column(["bleu_1", "bleu_2", "bleu_3", "bleu_4"]), main_column(["tiger", "rrs"])
+        ('bleu_4', 'tiger')
+    """
+    return next((name for name in names if name in _USUAL), names[0])
 
 
 def _comparison(table: ScoreTable) -> Comparison | None:
@@ -394,7 +412,7 @@ def _range(values: Floats, unit: str) -> str:
         return f"{span} words"
     if unit == "n":
         return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{100 * low:.0f} to {100 * high:.0f} % of words shared" if unit == "%" else ""
+    return f"{100 * low:.1f} to {100 * high:.1f} % of words shared" if unit == "%" else ""
 
 
 def _bucket(table: ScoreTable, mask: npt.NDArray[np.bool_]) -> list[list[list[float | None]]]:

@@ -12,9 +12,9 @@ from captious import registry
 from captious.engine.explain import explainer
 from captious.engine.table import ScoreTable
 from captious.errors import CaptiousError, UsageError
+from captious.io.labels import label
 from captious.progress import Progress
 from captious.report import pictures
-from captious.report.labels import label
 from captious.report.pictures import photograph
 from captious.types import Alignment, Explanation, Flow, LabelledPhotograph, Part, SceneGraphs
 

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingRes
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from captious.errors import InputError, UsageError
+from captious.errors import InputError
 from captious.evidence.images import SUFFIXES, open_image
 from captious.io.tables import is_stored
 from captious.reading import json_object
@@ -106,7 +106,7 @@ class Explorer:
             if run.kind == "table" and run.job.get("path") == str(path.absolute()):
                 return run
         if not is_stored(path):
-            raise UsageError(
+            raise InputError(
                 f"{path}: this is not a stored table; make one with "
                 "captious score CAPTIONS --refs REFS -o scores.parquet"
             )

@@ -123,6 +123,9 @@ class MetricColumn(BaseModel):
     """One value that a metric gives."""
 
     name: str
+    label: str = Field(description="the name as papers print it")
+    main: bool = Field(description="whether it stands for the metric where one value is shown")
+    times: int = Field(description="by what it is multiplied when it is shown: 100 or 1")
     meaning: str
     low: float | None
     high: float | None

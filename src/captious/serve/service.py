@@ -16,7 +16,9 @@ from captious.engine.plan import DEFAULT
 from captious.engine.scorer import Scores
 from captious.errors import CaptiousError, InputError, MissingAsset, MissingExtra, UsageError
 from captious.evidence.images import decode_image
+from captious.io.labels import label, times
 from captious.report import explained
+from captious.report.contents import main_column
 from captious.serve.batching import Batchers, Call
 from captious.serve.limits import Limits, Stopped, check_metrics
 from captious.serve.meters import Meters
@@ -223,17 +225,21 @@ def _facts(name: str) -> MetricFacts | None:
     """Return what is known of a metric; None where its plug-in does not load."""
     try:
         kind = registry.load(name)
-        metric = registry.create(name)
+        metric = kind()
         missing = [str(err) for err in metric.missing()]
     except (UsageError, MissingExtra, MissingAsset):
         return None
+    main = main_column([column.name for column in metric.columns])
     return MetricFacts(
         name=name,
-        summary=(kind.__doc__ or "").strip().partition("\n")[0],
+        summary=(kind.__doc__ or "").strip().partition("\n")[0].replace("``", "`"),
         needs=sorted(need.value for need in metric.needs),
         columns=[
             MetricColumn(
                 name=column.name,
+                label=label(column.name),
+                main=column.name == main,
+                times=times(column),
                 meaning=column.meaning,
                 low=number(column.low),
                 high=number(column.high),

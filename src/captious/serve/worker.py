@@ -40,6 +40,7 @@ def main(folder: Path) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.getLogger("captious").addHandler(logging.NullHandler())
     os.chdir(tempfile.mkdtemp(prefix="captious-"))  # names in files are never relative to ours
+    job: dict[str, Any] = {}
     try:
         job = json_object(folder / "job.json", "a job")
         with settings.use(cache_dir=Path(job["cache"]), progress=False), progress.heard(_tell):
@@ -48,7 +49,7 @@ def main(folder: Path) -> int:
             table.save(folder / "scores.parquet")
             write_contents(table, folder, str(job.get("title", "")))
     except CaptiousError as err:
-        _say(error=str(err))
+        _say(error=_by_their_names(str(err), folder, job))
         return 1
     except MemoryError:
         _say(error="not enough memory for this run; give fewer captions at once")
@@ -99,6 +100,14 @@ def _table(folder: Path, job: dict[str, Any]) -> ScoreTable:
         cache=default_cache(),
     )
     return replace(table, job=asked.to_json())
+
+
+def _by_their_names(text: str, folder: Path, job: dict[str, Any]) -> str:
+    """Return an error with the names that the user knows for the files that we stored."""
+    for what in ("captions", "references", "objects", "photos"):
+        for entry in job.get(what, ()):
+            text = text.replace(str(folder / entry["file"]), entry["name"])
+    return text
 
 
 def _distinct(tables: list[ScoreTable], names: list[str]) -> list[ScoreTable]:

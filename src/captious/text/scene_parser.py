@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -212,7 +213,12 @@ def _model_folder(folder: Path) -> Path:
 @lru_cache(maxsize=8)
 def _fingerprint(folder: Path) -> str:
     """Hash what decides a parse: the weights of the components that are used."""
-    digest = hashlib.sha256((folder / "config.cfg").read_bytes())
+    config = (folder / "config.cfg").read_bytes()
+    digest = hashlib.sha256(config)
+    if re.search(rb"include_static_vectors\s*=\s*true", config):  # then they are weights, too
+        for name in ("vectors", "key2row"):
+            if (folder / "vocab" / name).is_file():
+                digest.update(assets.digest(folder / "vocab" / name).encode())
     for part in _NEEDED:
         for file in sorted((folder / part).glob("*")) if (folder / part).is_dir() else ():
             digest.update(assets.digest(file).encode())

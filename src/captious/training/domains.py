@@ -44,7 +44,7 @@ _CXC = "cxc/sits_val.parquet"
 
 @dataclass(frozen=True)
 class Places:
-    """Where judgements and region features lie.
+    """Where judgements and region features lie, one store for each kind of features.
 
     Attributes:
         data: holds ``flickr8k``, ``pascal50s``, ``cxc``, ``coco``, ``nocaps_foil``.
@@ -54,9 +54,9 @@ class Places:
     """
 
     data: Path
-    regions: Path
-    pascal_regions: Path
-    coco_regions: Path
+    regions: tuple[Path, ...]
+    pascal_regions: tuple[Path, ...]
+    coco_regions: tuple[Path, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Domain:
     judged: JudgementSet
     first: np.ndarray
     protocol: str
-    regions: Path | None
+    regions: tuple[Path, ...] | None
 
     @property
     def samples(self) -> CaptionSet:
@@ -160,9 +160,11 @@ def _cxc_photographs(where: Places) -> frozenset[int]:
     COCO's captions are drawn from these alone, however many more the store holds: the draw stays
     the same when a store grows.
     """
-    store = open_regions(where.coco_regions)
+    stores = [open_regions(place) for place in where.coco_regions]
     rated = read_parquet(where.data / _CXC).to_pydict()["image_id"]
-    return frozenset(n for n in set(rated) if _COCO_NAME.format(n) in store)
+    return frozenset(
+        n for n in set(rated) if all(_COCO_NAME.format(n) in store for store in stores)
+    )
 
 
 def _card(name: str, title: str, files: str) -> Card:
@@ -279,7 +281,7 @@ class Attacked:
     plain: CaptionSet
     gamed: attacks.Gamed
     first: np.ndarray
-    regions: Path
+    regions: tuple[Path, ...]
 
 
 @lru_cache(maxsize=2)

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ class FeatureStore:
     folder: Path
     _open: dict[tuple[str, str], dict[str, Column]] = field(default_factory=dict)
 
-    def column(self, name: str, samples: CaptionSet, regions: Path | None, text: str) -> Column:
+    def column(
+        self, name: str, samples: CaptionSet, regions: Sequence[Path] | None, text: str
+    ) -> Column:
         """Return one input of the captions, computed now or kept from before."""
         [wanted] = features.parse_inputs(text)
         key = (name, str(wanted.metric))
@@ -58,7 +61,7 @@ class FeatureStore:
         return self._open[key][wanted.column]
 
     def _columns(
-        self, name: str, samples: CaptionSet, regions: Path | None, text: str
+        self, name: str, samples: CaptionSet, regions: Sequence[Path] | None, text: str
     ) -> dict[str, Column]:
         """Return all columns of the metric behind an input."""
         [wanted] = features.parse_inputs(text)
@@ -67,7 +70,7 @@ class FeatureStore:
         digest = hashlib.sha256(samples_digest(samples).encode()).hexdigest()[:10]
         form = re.sub(r"\W+", "_", wanted.metric.name + options).strip("_")
         path = self.folder / name.replace(" ", "_") / f"{form}-{digest}.npz"
-        seen = samples if regions is None else evidence.given(samples, regions=regions)
+        seen = samples if regions is None else evidence.given(samples, regions=list(regions))
         few = features.table(seen.take(np.arange(_CHECKED)), every, store=False)
         kept = self._kept(path, few)
         if kept is None:

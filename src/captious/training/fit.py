@@ -246,8 +246,8 @@ class FitTrainer:
             logits = cosines * self.scale.exp()
             contrast += [functional.cross_entropy(logits, right)]
             contrast += [functional.cross_entropy(logits.T, right)]
-            wanted = _relevance(own, pick)
-            graded.append(_uncorrelated(cosines, wanted))
+            wanted = relevance(own, pick)
+            graded.append(uncorrelated(cosines, wanted))
         return torch.stack(contrast).mean(), torch.stack(graded).mean()
 
     def _schedule(self) -> float:
@@ -257,7 +257,7 @@ class FitTrainer:
         return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def _relevance(own: Tensor, picks: Tensor) -> Tensor:
+def relevance(own: Tensor, picks: Tensor) -> Tensor:
     """Mean cosine of caption ``j`` with the captions of photograph ``i``, itself left out."""
     count = own.shape[1]
     right = torch.arange(len(own))
@@ -267,7 +267,7 @@ def _relevance(own: Tensor, picks: Tensor) -> Tensor:
     return wanted
 
 
-def _uncorrelated(values: Tensor, wanted: Tensor) -> Tensor:
+def uncorrelated(values: Tensor, wanted: Tensor) -> Tensor:
     """One minus Pearson's correlation: half over the whole, a quarter by rows, one by columns."""
 
     def pearson(a: Tensor, b: Tensor) -> Tensor:

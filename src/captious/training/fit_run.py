@@ -52,7 +52,9 @@ def train(
     run = target / "run"
     encoder = text_encoder.load(sources.teacher or "minilm")
     texts = {
-        part: _texts(encoder, [captions[name] for name in names], options, run / f"{part}.npy")
+        part: captions_as_read(
+            encoder, [captions[name] for name in names], run / f"{part}.npy", options.longest
+        )
         for part, names in splits.items()
     }
     table = piece_table(texts["train"].pieces, len(encoder.vocabulary), options.least)
@@ -111,19 +113,19 @@ def _member(folder: Path, config: FitConfig, pieces: Sequence[str]) -> FitModel:
     return model
 
 
-def _texts(
+def captions_as_read(
     encoder: text_encoder.TextEncoder,
     captions: Sequence[Sequence[str]],
-    options: FitOptions,
     file: Path,
+    longest: int = 48,
 ) -> Texts:
     """Pieces ``[images, captions, longest]`` and mean vectors; the vectors are kept in ``file``."""
     fewest = min(len(texts_of_one) for texts_of_one in captions)
     flat = [text for texts_of_one in captions for text in texts_of_one[:fewest]]
     numbers, _ = encoder.tokenize(flat)
-    pieces = torch.zeros(len(flat), options.longest, dtype=torch.int32)
+    pieces = torch.zeros(len(flat), longest, dtype=torch.int32)
     for row, ids in enumerate(numbers):
-        pieces[row, : len(ids)] = torch.tensor(ids[: options.longest], dtype=torch.int32)
+        pieces[row, : len(ids)] = torch.tensor(ids[:longest], dtype=torch.int32)
     vectors = mean_vectors(encoder, flat, file)
     return Texts(
         pieces.reshape(len(captions), fewest, -1),

@@ -49,8 +49,8 @@ CIDER = "cider_d(df='coco-val')"
 MEAN_F, MEAN_R = "bertscore_f(pool='mean')", "bertscore_r(pool='mean')"
 TEXT = ("bertscore_p", "bertscore_r", MEAN_F, CIDER)
 POOLS = {
-    "captious_ref": ("bertscore_p", "bertscore_r", MEAN_F, MEAN_R, CIDER, "vilbertscore_f", "fit",
-                     "scan_words"),
+    # ViLBERTScore reads other features: with it every photograph is looked at twice (decision 9).
+    "captious_ref": ("bertscore_p", "bertscore_r", MEAN_F, MEAN_R, CIDER, "fit", "scan_words"),
     "captious_ref_text": TEXT,
     "captious_free": ("fit", "scan", "scan_words", "scan_weakest"),
 }  # fmt: skip
@@ -62,7 +62,7 @@ COLLECTIONS = {
     "nocaps-FOIL": ("foils",),
     "COCO swaps": ("swaps",),
 }
-MOST_INPUTS = 5
+MOST_INPUTS = 6
 REFERENCE_ROWS = 1000  # per domain
 RATED_PAIRS = 12000
 MARGIN = 0.5
@@ -70,7 +70,7 @@ HELD = 0.955  # share of attacks, best of three variants, that a candidate must 
 TIE = 0.004  # of tau: candidates nearer than this to the best are equally good
 L2 = 1e-3
 # Guards count below what ordinary and long captions have (decision 9).
-STUMBLES_FROM = {"captious_ref": -2.0, "captious_ref_text": -2.0, "captious_free": -1.0}
+STUMBLES_FROM = {"captious_ref": -2.0, "captious_ref_text": -2.0, "captious_free": -1.5}
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Workshop:
         if what in PLAIN or what.removesuffix(" gamed") in PLAIN:
             plain = attacked(self.where, what.removesuffix(" gamed"))
             samples = plain.plain if what in PLAIN else plain.gamed.samples
-            regions: Path | None = plain.regions
+            regions: tuple[Path, ...] | None = plain.regions
         else:
             samples, regions = domain(self.where, what).samples, domain(self.where, what).regions
         [wanted] = features.parse_inputs(text)
@@ -423,8 +423,8 @@ def quality(shop: Workshop, model: Model) -> dict[str, Any]:
 
 CHOSEN = {
     "captious_ref": (
-        ("bertscore_p", MEAN_F, MEAN_R, "vilbertscore_f", "scan_words"),
-        Form(equal=True, gamed=0.03),
+        ("bertscore_p", "bertscore_r", MEAN_F, MEAN_R, "fit", "scan_words"),
+        Form(equal=True, gamed=0.1),
     ),
     "captious_ref_text": (("bertscore_p", "bertscore_r", MEAN_F), Form(equal=True, gamed=0.1)),
     "captious_free": (("fit", "scan_words", "scan_weakest"), Form(equal=True, gamed=0.03)),
@@ -434,12 +434,16 @@ CHOSEN = {
 def main() -> None:
     """Choose or train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("data", "regions", "pascal-regions", "coco-regions", "store"):
+    for name in ("data", "store"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("regions", "pascal-regions", "coco-regions"):
+        parser.add_argument(f"--{name}", type=Path, nargs="+", required=True)
     parser.add_argument("--names", nargs="+", default=list(POOLS), choices=list(POOLS))
     parser.add_argument("--choose", action="store_true")
     args = parser.parse_args()
-    where = Places(args.data, args.regions, args.pascal_regions, args.coco_regions)
+    where = Places(
+        args.data, *(tuple(p) for p in (args.regions, args.pascal_regions, args.coco_regions))
+    )
     store = FeatureStore(args.store)
     for name in args.names:
         if args.choose:

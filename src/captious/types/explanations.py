@@ -17,7 +17,8 @@ class WordMark:
     Attributes:
         word: as the metric reads it.
         state: ``confirmed`` (the references or the image have it), ``extra`` (only the caption
-            has it), ``missing`` (the caption lacks it) or ``plain`` (nothing was decided).
+            has it), ``missing`` (the caption lacks it), ``raises`` or ``lowers`` (what
+            the word does to the score) or ``plain`` (nothing was decided).
         weight: how much it counts or adds, where the metric says so.
         note: a remark for people.
     """

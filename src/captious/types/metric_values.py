@@ -20,6 +20,16 @@ class Need(Enum):
     IMAGE_OBJECTS = "object labels"
     IMAGE_REGIONS = "region features"
 
+    @property
+    def given_as(self) -> str:
+        """What people give: photographs, in which labels and features are found."""
+        found = {
+            Need.IMAGE_PIXELS: "photographs",
+            Need.IMAGE_OBJECTS: "photographs (or object labels)",
+            Need.IMAGE_REGIONS: "photographs (or region features)",
+        }
+        return found.get(self, self.value)
+
 
 @dataclass(frozen=True)
 class Column:

@@ -32,13 +32,13 @@ def regions_of(evidence: Evidence, kind: str, wanted_by: str) -> Regions:
     """Return the region features of a kind.
 
     Raises:
-        InputError: the evidence has none; the engine fills it, other callers must.
+        InputError: the evidence has none; the engine fills it from photographs, other callers must.
     """
     store = evidence.regions_like(kind)
     if store is None:
         raise InputError(
-            f"{wanted_by} reads region features of the kind {kind!r}, and the captions carry none: "
-            "score through captious.score, or fill them in with captious.engine.evidence.complete"
+            f"{wanted_by} looks at the photographs, and there are none: give --images FOLDER "
+            f"(images=... in Python), or region features of the kind {kind!r} with --regions FILE"
         )
     return store
 

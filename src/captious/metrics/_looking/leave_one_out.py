@@ -9,6 +9,9 @@ from captious.metrics._words import marks
 from captious.metrics.base import Metric
 from captious.types import CaptionSet, Explanation, Sample
 
+_SHOWN = 8
+"""Words that are told: those that move the score most."""
+
 
 def explain(metric: Metric, sample: Sample, context: Any) -> Explanation:
     """Leave out one word after the other and say how the first column moves."""
@@ -21,12 +24,22 @@ def explain(metric: Metric, sample: Sample, context: Any) -> Explanation:
     )
     rows = replace(rows, evidence=sample.evidence)
     values = metric.stats(rows, context).rows[:, 0]
-    moved = [
+    moved: list[dict[str, Any]] = [
         {"word": word, "without": float(value), "change": float(values[0] - value)}
         for word, value in zip(words, values[1:], strict=True)
     ]
-    lines = [f"{metric.name} {values[0]:.4f}; what each word adds:"]
-    lines += [f"  {move['change']:+.4f}  {move['word']}" for move in moved]
+    lines = [f"{metric.name} {values[0]:.4f}; how the score moves with each word:"]
+    order = sorted(moved, key=lambda move: -abs(move["change"]))[:_SHOWN]
+    for title, sign in (("raised", 1), ("lowered", -1)):
+        told = [
+            f"{m['word'].strip('.,;:!?')} {m['change']:+.4f}"
+            for m in order
+            if m["change"] * sign > 0
+        ]
+        if told:
+            lines.append(f"  {title} by {', '.join(told)}")
+    if len(moved) > _SHOWN:
+        lines.append(f"  {len(moved) - _SHOWN} other words move it less")
     drawn = marks.adding("what each word adds", words, (values[0] - values[1:]).tolist())
     data = {"score": float(values[0]), "words": moved}
     return Explanation("\n".join(lines), data, (drawn,))

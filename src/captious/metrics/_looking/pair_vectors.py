@@ -34,11 +34,25 @@ class PairVectors:
 
     @classmethod
     def of(
-        cls, samples: CaptionSet, model: DualEncoder, prefix: str, references: bool
+        cls,
+        samples: CaptionSet,
+        model: DualEncoder,
+        prefix: str,
+        references: bool,
+        release: bool = False,
     ) -> PairVectors:
-        """Look at the photographs and read the texts of a batch."""
-        reasons = _unscorable(samples, references)
-        seen, problems = _seen(samples, model, reasons)
+        """Look at the photographs and read the texts of a batch.
+
+        Args:
+            samples: the batch.
+            model: reads and looks.
+            prefix: what is put in front of every text.
+            references: whether references are read.
+            release: as the authors' programs do: pictures as they are stored, whatever their EXIF
+                mark says, and empty captions read as the bare prefix.
+        """
+        reasons = _unscorable(samples, references, release)
+        seen, problems = _seen(samples, model, reasons, upright=not release)
         for row, image in enumerate(samples.images.tolist()):
             if row not in reasons and image not in seen:
                 reasons[row] = problems.get(str(image), f"there is no photograph {image!r}")
@@ -90,13 +104,13 @@ class _Reader:
         return {remark: count for remark, count in remarks.items() if count}
 
 
-def _unscorable(samples: CaptionSet, references: bool) -> dict[int, str]:
+def _unscorable(samples: CaptionSet, references: bool, release: bool) -> dict[int, str]:
     reasons: dict[int, str] = {}
     counts = samples.reference_counts
     for row, (image, text) in enumerate(zip(samples.images, samples.captions(), strict=True)):
         if image is None:
             reasons[row] = "the sample has no image"
-        elif not text.strip():
+        elif not text.strip() and not release:
             reasons[row] = "the caption is empty"
         elif references and counts[row] == 0:
             reasons[row] = "no references"
@@ -104,7 +118,7 @@ def _unscorable(samples: CaptionSet, references: bool) -> dict[int, str]:
 
 
 def _seen(
-    samples: CaptionSet, model: DualEncoder, reasons: dict[int, str]
+    samples: CaptionSet, model: DualEncoder, reasons: dict[int, str], upright: bool
 ) -> tuple[dict[str, Vectors], dict[str, str]]:
     """Vectors of the photographs that scorable rows name, and why some have none."""
     evidence = samples.evidence
@@ -119,4 +133,4 @@ def _seen(
         image: evidence.digests.get(image) or photograph_digest(file)
         for image, file in photographs.items()
     }
-    return model.images(photographs, digests)
+    return model.images(photographs, digests, upright)

@@ -5,11 +5,13 @@ The regions in which they differ most are listed with the words that each attend
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from captious.errors import InputError
+from captious.text.stoplists import stop_words
 from captious.text.tokens import is_word
 from captious.types import Explanation, Floats, RegionAttention, Sample
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from captious.models.grounding import GroundingModel
 
 _SHOWN = 4
+_LARGER = 4  # a box this many times as large is another kind of box
 _MUCH = 6  # ranks that differ by a sixth of all regions differ much
 
 
@@ -95,15 +98,25 @@ def _telling(reference: Floats, candidate: Floats, boxes: Floats | None) -> list
 
 
 def _on(box: Floats, other: Floats) -> bool:
-    """Whether two boxes share half of the smaller one."""
+    """Whether two boxes of like size share half of the smaller one.
+
+    All boxes lie on the region that is the whole image: that tells nothing about them.
+    """
     low, high = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
-    least = min(np.prod(b[2:] - b[:2]) for b in (box, other))
-    return bool(np.prod(np.clip(high - low, 0, None)) > least / 2)
+    least, most = sorted(float(np.prod(b[2:] - b[:2])) for b in (box, other))
+    return bool(np.prod(np.clip(high - low, 0, None)) > least / 2 and most < _LARGER * least)
 
 
 def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
+    """Return the content words that weigh most; other words where there is none.
+
+    Example:
+        >>> _top(["a", "dog", "with", "a", "ball"], np.array([0.3, 0.2, 0.4, 0.0, 0.1]))
+        [['dog', 0.2], ['ball', 0.1]]
+    """
     spoken = [k for k, word in enumerate(words) if is_word(word)]
-    order = sorted(spoken, key=lambda k: -weights[k])[:count]
+    telling = [k for k in spoken if words[k].lower() not in stop_words("nltk")]
+    order = sorted(telling or spoken, key=lambda k: -weights[k])[:count]
     return [[words[number], round(float(weights[number]), 3)] for number in order]
 
 
@@ -111,14 +124,34 @@ def _text(data: dict[str, Any]) -> str:
     lines = [
         f"TIGEr {data['tiger']:.4f} = (RRS {data['rrs']:.4f} + WDS {data['wds']:.4f}) / 2",
         f"caption: {data['caption']}",
+        "how well regions and texts go together, and the content words that a region weighs most:",
     ]
     for region in data["regions"]:
-        where = "" if region["box"] is None else f" at {region['box']}"
+        where = "" if region["box"] is None else f" ({_place(region['box'], data['size'])})"
         lines.append(
-            f"region {region['region']}{where}: caption {region['candidate']:+.3f}, references "
-            f"{region['reference']:+.3f}; attends to {_words(region)}"
+            f"  region {region['region']}{where}: caption {region['candidate']:+.3f}, references "
+            f"{region['reference']:+.3f}; words {_words(region)}"
         )
     return "\n".join(lines)
+
+
+def _place(box: Sequence[float], size: Sequence[float]) -> str:
+    """Say where in the image a box is.
+
+    Example:
+        >>> _place((0, 0, 10, 10), (90, 60)), _place((40, 25, 50, 35), (90, 60))
+        ('top left', 'middle')
+        >>> _place((0, 0, 90, 60), (90, 60)), _place((60, 20, 90, 40), (90, 60))
+        ('the whole image', 'right')
+    """
+    wide, tall = size
+    if not wide or not tall:
+        return ", ".join(f"{value:g}" for value in box)
+    if (box[2] - box[0]) * (box[3] - box[1]) > 0.9 * wide * tall:
+        return "the whole image"
+    across = ("left", "", "right")[min(2, int(1.5 * (box[0] + box[2]) / wide))]
+    down = ("top", "", "bottom")[min(2, int(1.5 * (box[1] + box[3]) / tall))]
+    return f"{down} {across}".strip() or "middle"
 
 
 def _words(region: dict[str, Any]) -> str:

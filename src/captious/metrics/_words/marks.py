@@ -47,7 +47,7 @@ def against(
 def adding(title: str, words: Sequence[str], changes: Sequence[float]) -> WordMarks:
     """Mark words by what the score loses without each."""
     marks = (
-        WordMark(word, "confirmed" if change >= 0 else "extra", change, "what the word adds")
+        WordMark(word, "raises" if change >= 0 else "lowers", change, "what the word adds")
         for word, change in zip(words, changes, strict=True)
     )
     return WordMarks(title, tuple(marks), "the number is what the word adds to the score")

@@ -62,14 +62,23 @@ class Plan:
             "distance": float((self.moved * self.cost).sum()),
         }
 
-    def as_text(self) -> str:
-        """Return one line per flow, dearest first."""
+    def as_text(self, most: int = 8) -> str:
+        """Say what each move costs: the dearest ones in lines, the rest together."""
+        moves = self.parts()
+        free = [move for move in moves if move[2] * move[3] < 5e-5]  # 0.0000 when printed
+        dear = [move for move in moves if move not in free]
         wide = max(len(w) for w in self.left)
-        lines = [
-            f"  {self.left[i]:>{wide}} -> {self.right[j]:<18} mass {mass:.3f} x {cost:.3f} "
+        lines = ["what each move costs (share of the words x distance), dearest first:"]
+        lines += [
+            f"  {self.left[i]:>{wide}} -> {self.right[j]:<18} {mass:.3f} x {cost:.3f} "
             f"= {mass * cost:.4f}"
-            for i, j, mass, cost in self.parts()
+            for i, j, mass, cost in dear[:most]
         ]
+        if rest := dear[most:]:
+            lines.append(f"  {len(rest)} more: {sum(move[2] * move[3] for move in rest):.4f}")
+        if free:
+            same = dict.fromkeys(self.left[move[0]] for move in free)
+            lines.append(f"  at no cost: {', '.join(same)}")
         return "\n".join(lines)
 
     def as_part(self, left_title: str, right_title: str) -> Flow:

@@ -37,7 +37,7 @@ def draw(part: Contributions) -> str:
             f'<text x="{at:.1f}" y="{y + 14}" text-anchor="{anchor}">{share:+.3f}</text>',
         ]
     out.append(
-        f'<text x="6" y="{height - 8}" fill="#555">against the mean caption of the training set: '
+        f'<text x="6" y="{height - 8}" fill="#555">against an average caption of the training set: '
         "left lowers, right raises the score</text></svg>"
     )
     return "".join(out)

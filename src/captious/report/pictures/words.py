@@ -11,7 +11,16 @@ _INKS = {
     "confirmed": ("#e3f0f9", palette.BLUE),
     "extra": ("#fdf1d8", "#8a5a00"),
     "missing": ("#ffffff", palette.QUIET),
+    "raises": ("#e3f0f9", palette.BLUE),
+    "lowers": ("#fdf1d8", "#8a5a00"),
     "plain": ("#f3f4f6", palette.INK),
+}
+_MEANS = {
+    "confirmed": "blue: confirmed",
+    "extra": "yellow: not confirmed",
+    "missing": "dashed: missing",
+    "raises": "blue: raises the score",
+    "lowers": "yellow: lowers it",
 }
 _WIDE, _HIGH, _GAP = 640, 34, 8
 
@@ -40,7 +49,7 @@ def draw(part: WordMarks) -> str:
             )
         x += wide + _GAP
     high = y + _HIGH + (12 if part.meaning else 0) + 22
-    states = [s for s in _INKS if any(m.state == s for m in part.words) and s != "plain"]
+    states = [told for s, told in _MEANS.items() if any(m.state == s for m in part.words)]
     legend = " \u00b7 ".join([*states, part.meaning] if part.meaning else states)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE + _GAP} {high}" '

@@ -75,7 +75,7 @@ function marked(text, refs) {
 function missing(text, refs) {
   const mine = new Set(words(text).map(stem)), count = new Map();
   for (const r of refs) for (const w of new Set(words(r).filter((w) => !SMALL.has(w)).map(stem))) count.set(w, (count.get(w) || 0) + 1);
-  const least = Math.max(Math.min(2, refs.length), refs.length / 2);
+  const least = Math.max(Math.min(2, refs.length), refs.length * 0.4); // two of five
   return [...count].filter(([w, n]) => n >= least && !mine.has(w)).sort((a, b) => b[1] - a[1]);
 }
 
@@ -103,7 +103,7 @@ function overview() {
   });
   $("table").innerHTML = html + "</tbody>";
   const T = D.testing;
-  $("legend").textContent = "Values ×100 where a score lies between 0 and 10; below each value its 95 % bootstrap interval" + (T ? `, then the difference from the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
+  $("legend").textContent = "Values ×100, as papers print them (unbounded scores as they are); below each value its 95 % bootstrap interval" + (T ? `, then the difference from the baseline. * and raised letters: significantly different from the baseline, significantly better than that system (paired randomisation by image, ${T.trials.toLocaleString("en")} trials, p < ${T.level} after ${T.correction === "none" ? "no" : T.correction[0].toUpperCase() + T.correction.slice(1)} correction for ${T.count} comparisons).` : ".") + " Point at a metric for its signature; click it to see its captions.";
   $("columns").hidden = main.length === M;
   $("columns").setAttribute("aria-pressed", state.all);
 }
@@ -178,20 +178,34 @@ function gap() {
   const word = t ? (t.s ? ((t.d > 0) === C[c].better ? "significantly better" : "significantly worse") : "not significantly different") : "";
   $("gap").innerHTML = out + (t ? `<p class="remark">${esc(S[state.vs])} is ${word} than ${esc(S[state.base])} in ${esc(C[c].label)}: ${sign(t.d, c)} (${sign(t.l, c)} to ${sign(t.h, c)}), p ${t.p < 0.001 ? "< 0.001" : "= " + t.p.toFixed(3)} after correction.</p>`.replace("not significantly different than", "not significantly different from") : "");
 }
-function trend() { // systems in their order, as of a model that is trained on
-  $("trendbox").hidden = S.length < 3; if (S.length < 3) return;
-  const c = state.metric, w = room("trend", 1200), tall = 190, left = 52, right = 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
+// One line per system over the runs, if the names say "run: system"; else one line over the systems.
+function lines() {
+  const cut = S.map((n) => n.indexOf(": ")), run = S.map((n, s) => n.slice(0, cut[s])), of = S.map((n, s) => n.slice(cut[s] + 2));
+  const runs = [...new Set(run)], names = [...new Set(of)];
+  if (cut.some((k) => k < 1) || runs.length < 2 || runs.length * names.length !== S.length) return S.length < 3 ? null : { places: S, lines: [{ name: "", rows: S.map((_, s) => s) }] };
+  return { places: runs, lines: names.map((name) => ({ name, rows: runs.map((r) => S.indexOf(`${r}: ${name}`)) })) };
+}
+function trend() { // runs or systems in their order, as of a model that is trained on
+  const drawn = lines();
+  $("trendbox").hidden = !drawn; if (!drawn) return;
+  const c = state.metric, P = drawn.places, several = drawn.lines.length > 1, w = room("trend", 1200), tall = 190, left = 52, right = several ? 110 : 24, top = 12, base = tall - 40, known = D.corpus.map((r) => r[c]).flatMap(([v, l, h]) => [v, l, h]).filter((v) => v !== null);
   if (!known.length) { $("trend").textContent = ""; return; }
-  const low = Math.min(...known), high = Math.max(...known), x = (s) => left + s / (S.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
-  let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from run to run" font-size="12">`;
+  const low = Math.min(...known), high = Math.max(...known), x = (k) => left + k / (P.length - 1) * (w - left - right), y = (v) => base - (v - low) / (high - low || 1) * (base - top);
+  let out = `<svg viewBox="0 0 ${w} ${tall}" role="img" aria-label="${esc(C[c].label)} from ${several ? "run to run" : "system to system"}" font-size="12">`;
   for (const [v, text] of ticks(low, high, c, 4)) out += `<line class="axis" x1="${left}" x2="${w - right}" y1="${y(v)}" y2="${y(v)}"/><text class="q" x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${text}</text>`;
-  const at = S.map((_, s) => s).filter((s) => D.corpus[s][c][0] !== null);
-  const band = at.filter((s) => D.corpus[s][c][1] !== null);
-  if (band.length > 1) out += `<path d="M${band.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][2]).toFixed(1)}`).join("L")}L${[...band].reverse().map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][1]).toFixed(1)}`).join("L")}Z" fill="#0072B2" fill-opacity=".14"/>`;
-  out += `<path d="M${at.map((s) => `${x(s).toFixed(1)},${y(D.corpus[s][c][0]).toFixed(1)}`).join("L")}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-opacity=".5"/>`;
-  const every = Math.ceil(S.length / 8);
-  for (const s of at) { const t = s ? test(c, s - 1, s) : null; out += `<circle cx="${x(s)}" cy="${y(D.corpus[s][c][0])}" r="${t && t.s ? 6.5 : 4.5}" fill="${colour(s)}"><title>${esc(S[s])}: ${fmt(D.corpus[s][c][0], c)}${t ? `, ${sign(t.d, c)} to the one before${t.s ? ", significant" : ""}` : ""}</title></circle>`; if (s % every === 0) out += `<text class="q" x="${x(s)}" y="${tall - 16}" text-anchor="${s === 0 ? "start" : s === S.length - 1 ? "end" : "middle"}">${esc(brief(S[s], Math.max(8, Math.floor(70 / Math.min(S.length, 8)))))}</text>`; }
-  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the systems, with 95 % intervals. Large dots: significantly different from the system before.</p>`;
+  const ends = [];
+  drawn.lines.forEach((line, n) => {
+    const at = line.rows.map((s, k) => [s, k]).filter(([s]) => s >= 0 && D.corpus[s][c][0] !== null), band = at.filter(([s]) => D.corpus[s][c][1] !== null), point = ([s, k], which) => `${x(k).toFixed(1)},${y(D.corpus[s][c][which]).toFixed(1)}`;
+    if (band.length > 1) out += `<path d="M${band.map((p) => point(p, 2)).join("L")}L${[...band].reverse().map((p) => point(p, 1)).join("L")}Z" fill="${colour(n)}" fill-opacity=".14"/>`;
+    out += `<path class="trend" d="M${at.map((p) => point(p, 0)).join("L")}" fill="none" stroke="${several ? colour(n) : "currentColor"}" stroke-width="1.5" stroke-opacity="${several ? 1 : 0.5}"/>`;
+    at.forEach(([s, k], i) => { const t = i ? test(c, at[i - 1][0], s) : null; out += `<circle cx="${x(k)}" cy="${y(D.corpus[s][c][0])}" r="${t && t.s ? 6.5 : 4.5}" fill="${colour(several ? n : s)}"><title>${esc(S[s])}: ${fmt(D.corpus[s][c][0], c)}${t ? `, ${sign(t.d, c)} to the one before${t.s ? ", significant" : ""}` : ""}</title></circle>`; });
+    if (several && at.length) ends.push([y(D.corpus[at[at.length - 1][0]][c][0]) + 4, line.name]);
+  });
+  let free = tall; // names at the ends of their lines, the lowest first, none on another
+  ends.sort((a, b) => b[0] - a[0]).forEach(([at, name]) => { const ty = Math.min(at, free - 14); free = ty; out += `<text x="${w - right + 12}" y="${ty}">${esc(brief(name, 14))}<title>${esc(name)}</title></text>`; });
+  const every = Math.ceil(P.length / 8), most = Math.max(8, Math.floor((w - left - right) / 7 / Math.max(1, Math.min(P.length, 8) - 1) * 0.8));
+  P.forEach((name, k) => { if (k % every === 0) out += `<text class="q" x="${x(k)}" y="${tall - 16}" text-anchor="${k === 0 ? "start" : k === P.length - 1 ? "end" : "middle"}">${esc(brief(name, most))}<title>${esc(name)}</title></text>`; });
+  $("trend").innerHTML = out + `</svg><p class="remark">${esc(C[c].label)} in the order of the ${several ? "runs, a line per system" : "systems"}, with 95 % intervals. Large dots: significantly different from the ${several ? "run" : "system"} before.</p>`;
 }
 const points = [];
 let plotBox = null;
@@ -342,7 +356,7 @@ function about() {
   const out = [...D.left_out, ...D.photographs.problems];
   if (D.shown.how && !REMOTE) out.unshift(`${D.shown.samples.toLocaleString("en")} of ${D.samples.toLocaleString("en")} samples are in the gallery: ${D.shown.how}. Overview, distributions and buckets are of all captions. \`captious report SCORES --bundle FOLDER\` writes all.`);
   const list = (title, lines) => lines.length ? `<h3>${title}</h3><ul>${lines.map((l) => `<li>${esc(l)}</li>`).join("")}</ul>` : "";
-  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(D.columns.map((c) => c.signature))].map((g) => `<dt>${D.columns.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g)}</dd>`).join("")}</dl>`;
+  html += `<h3 style="margin-top:0">Signatures</h3><dl>${[...new Set(D.columns.map((c) => c.signature))].map((g) => `<dt>${D.columns.filter((c) => c.signature === g).map((c) => esc(c.label)).join("<br>")}</dt><dd class="sig">${esc(g).replace(/[|+]/g, "$&<wbr>")}</dd>`).join("")}</dl>`;
   html += list("Left out", out) + list("Remarks", D.notes) + list("Not scored", D.unscored.map(([c, why, n]) => `${c}: ${n.toLocaleString("en")} captions, ${why}`));
   const names = Object.entries(D.files);
   if (names.length) html += `<h3>Made from</h3><dl>${names.map(([k, v]) => `<dt>${esc(k)}</dt><dd>${esc(Array.isArray(v) ? v.join(", ") : v)}</dd>`).join("")}</dl>`;
@@ -364,7 +378,7 @@ function open(i, s, quiet) {
   <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="width:min(100%, calc(74vh * ${(item.photo[2] / item.photo[3]).toFixed(4)}));aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
   <div>${sys(s)} <span style="float:right">${verdictButtons(i, s)}</span><p class="big">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</p>
   ${item.refs.length ? `<p class="remark"><mark>word</mark> a reference has it &nbsp; <mark class="extra">word</mark> no reference has it</p>` : ""}
-  ${lost.length ? `<h4 style="margin-top:10px">Missing: most references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
+  ${lost.length ? `<h4 style="margin-top:10px">Missing: several references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
   <details ${innerWidth > 760 ? "open" : ""}><summary>${item.refs.length} reference${item.refs.length === 1 ? "" : "s"}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>
   <div class="block"><h4>Scores</h4>${barsOf(cap, s, shownColumns())}</div>
   <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : REMOTE ? '<p class="remark" role="status">Being explained …</p>' : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>

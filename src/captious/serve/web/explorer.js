@@ -16,6 +16,7 @@ async function ask(path, options) {
 
 // -- runs -----------------------------------------------------------------------------------------
 const watched = new Map(), chosen = new Set();
+let opening = null;
 const OVER = new Set(["done", "failed", "cancelled"]);
 function state(run) {
   if (run.state === "running") {
@@ -37,6 +38,7 @@ function watch(run) {
   source.onmessage = (e) => {
     const now = JSON.parse(e.data), old = document.querySelector(`tr[data-run="${run.id}"]`);
     if (old) { const t = document.createElement("tbody"); t.innerHTML = row(now); old.replaceWith(t.firstElementChild); }
+    if (now.state === "done" && now.id === opening) location.href = `/run/${now.id}/`; // a comparison opens by itself
     if (OVER.has(now.state)) { source.close(); watched.delete(run.id); say(`${now.title}: ${now.state}`); }
   };
   // The service may be starting again: the browser asks again by itself until the run is over.
@@ -58,14 +60,20 @@ $("list").addEventListener("click", async (e) => {
 $("list").addEventListener("change", (e) => { const id = e.target.closest("tr").dataset.run; if (e.target.checked) chosen.add(id); else chosen.delete(id); $("compare").disabled = chosen.size < 2; });
 $("compare").addEventListener("click", async () => {
   const order = [...document.querySelectorAll("tr[data-run]")].map((r) => r.dataset.run).reverse().filter((r) => chosen.has(r)); // oldest first
-  try { await ask("/runs/compare", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ runs: order }) }); chosen.clear(); $("compare").disabled = true; } catch (err) { say(err.message); }
+  try { const run = await ask("/runs/compare", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ runs: order }) }); chosen.clear(); $("compare").disabled = true; opening = run.id; } catch (err) { say(err.message); }
   await list();
 });
 
 // -- forms ----------------------------------------------------------------------------------------
-const USUAL = new Set(["bleu", "rouge_l", "cider_d", "meteor"]);
+const USUAL = new Set(["bleu", "meteor", "rouge_l", "cider_d", "spice"]);
+let columns = new Map(); // name of a column -> what the service says of it
 function checks(box, metrics, first) {
-  box.innerHTML = metrics.map((m) => `<label class="${m.missing.length ? "off" : ""}" title="${esc(m.missing.join("\n") || m.columns.map((c) => c.meaning).join("; "))}"><input type="checkbox" name="metric" value="${esc(m.name)}" ${m.missing.length ? "disabled" : ""} ${first.has(m.name) && !m.missing.length ? "checked" : ""}> ${esc(m.name)}${m.needs.some((n) => n !== "references") ? " <small>image</small>" : ""}</label>`).join("");
+  const ready = metrics.filter((m) => !m.missing.length), sees = (m) => m.needs.some((n) => n !== "references");
+  const groups = [["Usual", ready.filter((m) => USUAL.has(m.name))], ["With the photograph", ready.filter(sees)], ["Words and meaning", ready.filter((m) => !USUAL.has(m.name) && !sees(m))], ["Not installed here", metrics.filter((m) => m.missing.length)]];
+  box.innerHTML = groups.filter(([, some]) => some.length).map(([title, some]) => `<h4>${title}</h4><div class="checks">${boxes(some, first)}</div>`).join("");
+}
+function boxes(metrics, first) {
+  return metrics.map((m) => `<label class="${m.missing.length ? "off" : ""}" title="${esc([m.summary, ...m.missing].join("\n"))}"><input type="checkbox" name="metric" value="${esc(m.name)}" ${m.missing.length ? "disabled" : ""} ${first.has(m.name) && !m.missing.length ? "checked" : ""}> ${esc(m.name)}</label>`).join("");
 }
 const picked = (form) => [...form.querySelectorAll("input[name=metric]:checked")].map((i) => i.value);
 document.querySelectorAll(".drop").forEach((box) => {
@@ -108,9 +116,9 @@ function show(answer, caption, file) {
   $("told").hidden = false; $("toldcaption").textContent = caption;
   $("frame").innerHTML = (address ? '<img alt="the photograph">' : '<div class="blank">no photograph</div>') + '<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg>';
   if (address) $("frame").querySelector("img").src = address;
+  const why = Object.fromEntries(answer.unscored.map((u) => [u.column, u.reason])), known = (name) => columns.get(name) || { label: name, times: 1, low: 0, high: null, main: true, meaning: "" };
   const most = Math.max(...Object.values(answer.scores).filter((v) => v !== null), 1);
-  const why = Object.fromEntries(answer.unscored.map((u) => [u.column, u.reason]));
-  $("scores").innerHTML = Object.entries(answer.scores).map(([name, v]) => `<span>${esc(name)}</span><span class="track"><i style="width:${v === null ? 0 : Math.max(1, 100 * Math.max(0, v) / most).toFixed(0)}%;background:#0072B2"></i></span><b title="${esc(why[name] || "")}">${v === null ? "–" : v.toFixed(3)}</b>`).join("");
+  $("scores").innerHTML = Object.entries(answer.scores).filter(([name]) => known(name).main).map(([name, v]) => { const c = known(name); return `<span title="${esc(c.meaning)}">${esc(c.label)}</span><span class="track"><i style="width:${v === null ? 0 : Math.max(1, 100 * Math.max(0, v) / (c.high !== null && c.high <= 1 ? c.high : most)).toFixed(0)}%;background:#0072B2"></i></span><b title="${esc(why[name] || (v === null ? "" : String(v)))}">${v === null ? "–" : (v * c.times).toFixed(c.times === 100 ? 1 : 2).replace("-", "−")}</b>`; }).join("");
   told = answer.explanations;
   $("tabs").innerHTML = told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("");
   const looking = told.findIndex((t) => t.parts.some((p) => p.kind === "RegionAttention"));
@@ -128,6 +136,7 @@ $("tabs").addEventListener("click", (e) => { const b = e.target.closest("button"
 (async () => {
   try {
     const metrics = await ask("/metrics-list");
+    for (const m of metrics) for (const c of m.columns) columns.set(c.name, c);
     checks($("metrics"), metrics, USUAL); checks($("trialmetrics"), metrics, new Set(["bleu", "meteor"]));
     await list();
   } catch (err) { say(err.message); }

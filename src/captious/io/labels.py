@@ -25,6 +25,8 @@ _LABELS = {
     "chair_recall": "CHAIR recall",
     "chair_f1": "CHAIR F1",
     "scan": "SCAN",
+    "scan_similarity": "SCAN similarity",
+    "scan_words": "SCAN words",
     "bert_tbr": "BERT-TBR",
     "unigram_tbr": "unigram-TBR",
     "bertscore_p": "BERTScore P",
@@ -40,11 +42,13 @@ def label(column: str) -> str:
     """Return the name of a column as papers print it.
 
     Example:
-        >>> label("bleu_4"), label("cider_d"), label("captious_ref")
-        ('BLEU-4', 'CIDEr-D', 'captious_ref')
+        >>> label("bleu_4"), label("cider_d"), label("spice_object"), label("captious_ref")
+        ('BLEU-4', 'CIDEr-D', 'SPICE object', 'captious_ref')
     """
     if column.startswith("bleu_") and column[5:].isdigit():
         return f"BLEU-{column[5:]}"
+    if column.startswith("spice_"):
+        return f"SPICE {column[6:]}"
     return _LABELS.get(column, column)
 
 
