@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         print("\nskipped for a reason that CI does not accept (tests/conftest.py):")
         print("\n".join(f"  - {reason}" for reason in wrong))
         session.exitstatus = exitstatus or 1
+
+
+@pytest.fixture
+def bounded() -> Iterator[None]:
+    """Fail what runs away: cost that grows with a power of the input, or an archive that unpacks.
+
+    The bound is a hundred times what these tests take; speed itself is measured in benchmarks.
+    """
+    begun = time.process_time()
+    yield
+    assert time.process_time() - begun < 120, "more than two minutes of processor time"
 
 
 @pytest.fixture(scope="session")

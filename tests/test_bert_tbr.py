@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import numpy as np
 import pytest
@@ -445,14 +444,12 @@ def test_many_references_are_combined_like_few(how, threshold, count, monkeypatc
 
 
 @pytest.mark.parametrize("how", ["grow", "marks"])
-def test_hundreds_of_references_cost_seconds(how):
+def test_hundreds_of_references_do_not_run_away(how, bounded):
     """The first version took minutes of processor time for this: its cost grew with M^4."""
     refs = _random_references(1, 400, 12, 64)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # threads that wait for each other count as processor time
     try:
-        start = time.process_time()
         tbr_kernel.combine(refs, 0.4, how)
-        assert time.process_time() - start < 10
     finally:
         torch.set_num_threads(threads)

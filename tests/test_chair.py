@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -192,8 +191,8 @@ def test_coco_instances_through_the_engine(tmp_path):
     assert values(Chair(), given)[:3] == [1, 0.5, 1]
 
 
-def test_forty_thousand_captions_in_three_seconds(shared):
-    """All nine captioners hallucinate more than people do, and reading one takes seconds."""
+def test_a_captioner_hallucinates_more_than_people(shared):
+    """All of val2014; `python benchmarks/chair.py` has all nine captioners and the speed."""
     folder = shared / "data" / "coco"
     objects = pq.read_table(folder / "val2014_objects.parquet").to_pydict()
     labels = dict(zip(map(str, objects["image_id"]), map(tuple, objects["objects"]), strict=True))
@@ -204,10 +203,7 @@ def test_forty_thousand_captions_in_three_seconds(shared):
 
     def corpus(captions: list[str]) -> np.ndarray:
         given = CaptionSet.build(captions, images=images).with_labels(labels)
-        begun = time.process_time()
-        stats = Chair().stats(given, None)
-        assert time.process_time() - begun < 3
-        return Chair().aggregate(stats.rows)
+        return Chair().aggregate(Chair().stats(given, None).rows)
 
     own = corpus([texts[0] for texts in people["captions"]])
     machine = corpus(systems["Vinyals-et-al-2017"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pkgutil
-import time
 from dataclasses import replace
 from functools import reduce
 from importlib import import_module
@@ -294,8 +293,8 @@ def test_every_metric_is_covered():
 
 
 @pytest.mark.parametrize("text", ["a " * 49_000, "x" * 99_000, "the red dog and a cat " * 4_000])
-def test_the_longest_captions_cost_seconds(case, text):
-    """Any caption that the loader accepts is scored, or refused with a reason, in ten seconds."""
+def test_the_longest_captions_are_scored(case, text, bounded):
+    """Any caption that the loader accepts is scored, or refused with a reason."""
     metric, samples, _ = case
     if is_neural(metric):
         pytest.skip("networks cut texts to their length")
@@ -303,9 +302,7 @@ def test_the_longest_captions_cost_seconds(case, text):
     long = CaptionSet.of(
         [*samples, replace(samples[0], id="long", caption=text, references=(text[:-1], "a dog"))]
     )
-    begun = time.process_time()
     found = metric.stats(long, metric.prepare(long))
-    assert time.process_time() - begun < 10
     assert np.isfinite(found.rows[-1]).any() or found.reasons[len(long) - 1]
 
 

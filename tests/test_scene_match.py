@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -54,8 +52,8 @@ def test_what_is_cut_is_counted():
     assert stats.notes == {f"captions of which {SENTENCES} sentences were read": 1}
 
 
-def test_long_captions_gain_by_what_they_say(shared):
-    """LLaVA's 50 words cover more than its brief answers; 500 words take no minute."""
+def test_long_captions_gain_by_what_they_say(shared, bounded):
+    """LLaVA's 50 words cover more than its brief answers; 500 words are scored, too."""
     table = pq.read_table(shared / "data" / "coco" / "karpathy_test_systems.parquet").slice(0, 150)
     rows = table.to_pydict()
 
@@ -67,6 +65,4 @@ def test_long_captions_gain_by_what_they_say(shared):
     assert coverage("llava15_default") > coverage("llava15_briefly")
     long = " ".join(rows["llava15_default"][:10])
     assert len(long.split()) > 400
-    begun = time.process_time()
     assert np.isfinite(values(long, *rows["references"][0])[0])
-    assert time.process_time() - begun < 10

@@ -10,7 +10,6 @@ import pickle
 import struct
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -82,13 +81,11 @@ def test_a_shape_that_its_bytes_do_not_hold_is_refused():
         plain_pickle.load(whole.replace(b"K\x02K\x03", b"K\xffK\xff"), "x.pkl")
 
 
-def test_a_text_that_is_named_a_million_times_is_refused():
+def test_a_text_that_is_named_a_million_times_is_refused(bounded):
     text = b"X" + struct.pack("<I", 1 << 20) + b"x" * (1 << 20) + b"q\x01"
     again = b"c_codecs\nencode\nh\x01X\x06\x00\x00\x00latin1\x86R"
-    start = time.process_time()
     with pytest.raises(InputError, match="unpacks to more"):
         plain_pickle.load(b"\x80\x02]q\x00(" + text + again * 5000 + b"e.", "x.pkl")
-    assert time.process_time() - start < 20
 
 
 def test_a_list_that_holds_itself_is_refused():
@@ -168,12 +165,11 @@ def test_a_gzip_bomb_is_refused_in_little_memory(tmp_path):
     assert "unpacks to more than" in done.stderr
 
 
-def test_zip_npz_and_parquet_bombs_are_refused(tmp_path, monkeypatch):
+def test_zip_npz_and_parquet_bombs_are_refused(tmp_path, monkeypatch, bounded):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     monkeypatch.setattr(reading, "FREE", 8 << 20)  # 256 MiB take longer to pack than to refuse
-    start = time.process_time()
     with zipfile.ZipFile(tmp_path / "v.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("v.txt", "a " + "0.1 " * 10 + "\n" + " " * (40 << 20))
     with pytest.raises(InputError, match="unpacks to more"):
@@ -187,7 +183,6 @@ def test_zip_npz_and_parquet_bombs_are_refused(tmp_path, monkeypatch):
     assert (tmp_path / "a.parquet").stat().st_size < 1 << 20
     with pytest.raises(InputError, match="unpacks to more"):
         load(tmp_path / "a.parquet")
-    assert time.process_time() - start < 20
 
 
 def test_npy_that_promises_more_than_it_holds(tmp_path):
