@@ -127,14 +127,11 @@ def gather(store: RegionStore, names: Sequence[str]) -> tuple[Tensor, Tensor]:
 
     Images with fewer regions than the largest repeat their whole-image row.
     """
-    seen = [
-        as_regions(name, store[name], store.dim, boxes=True, whole=True)
-        for name in track(names, "reading regions", unit="images")
-    ]
-    most = max(map(len, seen))
-    features = np.empty((len(seen), most, store.dim), np.float16)
-    boxes = np.empty((len(seen), most, 5), np.float32)
-    for row, regions in enumerate(seen):
+    most = 1 + max(len(store[name].features) for name in names)
+    features = np.empty((len(names), most, store.dim), np.float16)
+    boxes = np.empty((len(names), most, 5), np.float32)
+    for row, name in enumerate(track(names, "reading regions", unit="images")):
+        regions = as_regions(name, store[name], store.dim, boxes=True, whole=True)
         for block, values in ((features, regions.features), (boxes, regions.boxes)):
             block[row, : len(regions)] = values
             block[row, len(regions) :] = values[0]
