@@ -327,12 +327,19 @@ def test_cxc_others_is_cut_by_photograph(tmp_path):
     assert read.counts["left out: the photograph's own caption"] == 1
     assert set(read.groups) <= {"A", "B"}
     assert len(read.samples[0].references) == 5
+    assert read.samples.objects is None
+    labels = {"image_id": [5, 6], "objects": [["dog"], ["dog"]]}
+    pq.write_table(pa.table(labels), tmp_path / "coco/val2014_objects.parquet")
+    seen = sets.load_ratings("cxc-others", tmp_path).samples
+    assert seen.objects == [("dog",), ("dog",)]
+    assert seen.evidence.labels.source.startswith("val2014_objects.parquet(")
 
 
 def test_cxc_others_of_the_research_data(shared):
     read = sets.load_ratings("cxc-others", shared / "data")
     assert read.counts["ratings"] == 19_722
     assert read.counts["images"] == 4_594
+    assert all(labels is not None for labels in read.samples.objects)
     by_image = dict(zip(read.units.tolist(), read.groups.tolist(), strict=True))
     assert 0.45 < np.mean([part == "A" for part in by_image.values()]) < 0.55
 

@@ -230,6 +230,28 @@ def smoothed(answer: Answer) -> tuple[float | None, bool]:
     return (min(score, 1.0), True) if decimals else (rating, False)
 
 
+def digits_read(answer: Answer) -> list[tuple[str, dict[str, float]]]:
+    """Return the places of the rating with the probabilities of the digits there.
+
+    Example:
+        >>> tokens = (("0", {}), (".", {}), ("8", {"8": 0.75, "9": 0.25}))
+        >>> digits_read(Answer("0.8", tokens))
+        [('decimal 1', {'8': 0.75, '9': 0.25})]
+    """
+    written = "".join(token for token, _ in answer.tokens) or answer.text
+    match = _RATING.search(written)
+    if match is None:
+        return []
+    digits = _digits(answer)
+    whole = float(match[0]) >= 1.0
+    places = {"first digit": 0} if whole else {f"decimal {n}": n + 1 for n in (1, 2)}
+    return [
+        (name, {str(digit): share for digit, share in digits[match.start() + at].items()})
+        for name, at in places.items()
+        if at < len(match[0]) and digits.get(match.start() + at)
+    ]
+
+
 def _digits(answer: Answer) -> dict[int, dict[int, float]]:
     """Probabilities of the digits, by the place in the text of tokens that are one digit."""
     out: dict[int, dict[int, float]] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Checks, same_text
+from captious.judgements.labels import Labels, own_labels
 from captious.judgements.sets._files import picture
 from captious.reading import read_parquet
 
@@ -16,6 +17,7 @@ SOURCES = (
     "coco/dataset_coco.json",
     "coco/val2014_captions.parquet",
 )
+LABELS = ("coco/instances_val2014.json", "coco/val2014_objects.parquet")
 _NUMBER = re.compile(r"(\d+)(?:\.\w+)?$")
 
 
@@ -78,6 +80,11 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
             (int(s["sentid"]), s["raw"].strip()) for s in entry["sentences"]
         ]
     return by_image
+
+
+def labels(root: Path) -> Labels | None:
+    """Return the object labels of COCO's own annotators, of the first file that is there."""
+    return next((own for name in LABELS if (own := own_labels(root / name)) is not None), None)
 
 
 def others(caption: str, references: list[str]) -> list[str]:
