@@ -170,6 +170,19 @@ def test_failures_that_pass_are_tried_again_but_not_for_ever(samples, stub):
         Judge("stub4", stub.address).stats(samples[:1], None)
 
 
+def test_a_service_that_refuses_probabilities_is_asked_without(samples, stub):
+    plain = {"choices": [{"message": {"content": "0.7"}}]}
+    stub.script = [(400, "unknown parameter: logprobs"), (200, plain)]
+    stats = Judge("stub", stub.address).stats(samples[:1], None)
+    assert stats.rows[0, 0] == 0.7
+    assert stats.notes["ratings without probabilities of digits (taken as written)"] == 1
+    assert ["logprobs" in question for question in stub.questions] == [True, False]
+    stub.script = [(400, "the picture is too large")]
+    stats = Judge("stub2", stub.address).stats(samples[:1], None)
+    assert "the picture is too large" in stats.reasons[0]
+    assert len(stub.questions) == 3  # such a refusal does not pass
+
+
 def test_words_are_no_rating(samples, stub):
     stub.script = [(200, completion([("good", {"good": 1.0})]))]
     stats = Judge("stub", stub.address).stats(samples[:1], None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -286,6 +287,22 @@ def test_polaris_reads_lists_without_running_them(tmp_path):
         sets.load("polaris", tmp_path)
     assert "not a list of texts" in str(err.value)
     assert "outside 0..1" in str(err.value)
+    path.write_text("cand,refs,human_score\na,['x'],0.5\n")
+    with pytest.raises(InputError, match="imgid or file_name"):
+        sets.load("polaris", tmp_path)
+
+
+def test_lists_as_pandas_writes_them(tmp_path):
+    """numpy puts no comma between texts; Python would join them into one."""
+    (tmp_path / "nebula").mkdir()
+    refs = np.array(["a dog", "it's one dog", 'the "dog"'], object)
+    assert "dog' " in str(refs)
+    with (tmp_path / "nebula/nebula_test.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["file_name", "refs", "mt", "human_score"])
+        rows.writerow(["1.jpg", refs, "a cat", 0.5])
+    found = sets.load_ratings("nebula", tmp_path)
+    assert found.samples[0].references == ("a dog", "it's one dog", 'the "dog"')
 
 
 def test_nebula_as_it_is_distributed(tmp_path):
@@ -301,6 +318,13 @@ def test_nebula_as_it_is_distributed(tmp_path):
     assert read.samples[0].references == ("a dog", "one dog")
     assert read.judged.values.tolist() == [0.25, 1.0]
     path.write_text(json.dumps({name: [row[name] for row in rows] for name in rows[0]}))
+    assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")  # Dataset.to_json of the hub
+    assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
+    path.write_text("\n".join(map(json.dumps, [rows[0], {"mt": "x"}]))[:-3] + "}\n")
+    with pytest.raises(InputError, match="line 2"):
+        sets.load("nebula", tmp_path)
+    path.write_text(json.dumps({str(n): row for n, row in enumerate(rows)}))
     assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
     path.write_text(json.dumps([rows[0] | {"refs": "a dog"}]))
     with pytest.raises(InputError, match="not a list of texts"):

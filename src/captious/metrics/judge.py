@@ -16,8 +16,9 @@ transformers (LLaVA, Qwen-VL, Idefics, ...), which is asked on this machine. Ans
 file by content; ``offline=true`` replays them and asks nobody, so that others can verify the
 numbers without the model. ``mode='pairwise'`` asks instead which of caption and reference is
 better, in both orders, and gives the mean probability of the caption. Questions, stored answers and
-tokens are counted in the notes. Where a service gives no probabilities, the written number stands
-and is counted. The explanation shows what was written and the probabilities behind the score.
+tokens are counted in the notes. Where a service gives no probabilities (one that refuses to is
+asked without), the written number stands and is counted. The explanation shows what was written and
+the probabilities behind the score.
 
 **Not verified here**: no judge of useful size runs on the machine this was built on. The arithmetic
 equals that of FLEUR's released code (tests/golden/fleur); asking is tested with a stub service and
