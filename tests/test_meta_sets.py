@@ -357,6 +357,15 @@ def test_cxc_others_is_cut_by_photograph(tmp_path):
     seen = sets.load_ratings("cxc-others", tmp_path).samples
     assert seen.objects == [("dog",), ("dog",)]
     assert seen.evidence.labels.source.startswith("val2014_objects.parquet(")
+    (tmp_path / "coco/images").mkdir()  # photographs: the detectors look
+    assert sets.load_ratings("cxc-others", tmp_path).samples.objects is None
+    instances = {
+        "images": [{"id": n, "file_name": f"COCO_val2014_{n:012d}.jpg"} for n in (5, 6)],
+        "annotations": [{"image_id": n, "category_id": 17} for n in (5, 6)],
+        "categories": [{"id": 17, "name": "cat"}],
+    }
+    (tmp_path / "coco/instances_val2014.json").write_text(json.dumps(instances))
+    assert sets.load_ratings("cxc-others", tmp_path).samples.objects == [("cat",), ("cat",)]
 
 
 def test_cxc_others_of_the_research_data(shared):

@@ -83,8 +83,15 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
 
 
 def labels(root: Path) -> Labels | None:
-    """Return the object labels of COCO's own annotators, of the first file that is there."""
-    return next((own for name in LABELS if (own := own_labels(root / name)) is not None), None)
+    """Return the labels of COCO's own annotators.
+
+    Those that were joined with nouns of the references stand in for them where there are no
+    photographs either; where there are, the detectors look instead.
+    """
+    own, joined = (root / name for name in LABELS)
+    if own.exists() or (root / "coco/images").is_dir():
+        return own_labels(own)
+    return own_labels(joined)
 
 
 def others(caption: str, references: list[str]) -> list[str]:

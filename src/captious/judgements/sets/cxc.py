@@ -124,7 +124,8 @@ OTHERS = Card(
         "left out here",
         "cut by photograph: make choices on the part A and report the part B",
         "val2014_objects.parquet joins COCO's instances with the nouns of the references: a metric "
-        "that reads labels alone (vifidel) sees something of the references through it",
+        "that reads labels alone (vifidel) sees something of the references through it; it is read "
+        "where there are neither instances nor photographs",
     ),
     get="a table with the columns image_id, caption, caption_image_id, score of data/ of "
     "github.com/google-research-datasets/Crisscrossed-Captions goes to cxc/sits_val.parquet",
