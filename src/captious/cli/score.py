@@ -80,9 +80,9 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
+    groups = _groups(args)
     rows = _rows(args.rows, args.format)
     streaming = args.stream or _long(args.captions)
-    groups = _groups(args, streaming)
     if args.output is not None and not streaming:
         tables.check_output(args.output, args.format)
     if args.report is not None:
@@ -114,17 +114,6 @@ def run(args: argparse.Namespace) -> int:
             for remark in [*remarks, f"wrote {args.report}"]:
                 _options.remark(remark)
     return 0
-
-
-def _groups(args: argparse.Namespace, streaming: bool) -> dict[str, str]:
-    """Return the group of every image, if tables by group were asked for."""
-    if args.by is None:
-        return {}
-    if streaming or args.format not in (None, "text", "markdown"):
-        raise UsageError("--by prints tables as text or markdown, of captions that fit in memory")
-    from captious.engine import domains
-
-    return domains.read(args.by)
 
 
 def _long(places: Sequence[Any]) -> bool:
@@ -171,3 +160,14 @@ def _rows(text: str | None, format: str | None) -> int | None:
     if not text.isdigit():
         raise UsageError(f"--rows takes a number or 'all', not {text!r}")
     return int(text)
+
+
+def _groups(args: argparse.Namespace) -> dict[str, str]:
+    """Return the group of every image, if tables by group were asked for."""
+    if args.by is None:
+        return {}
+    if args.stream or _long(args.captions) or args.format not in (None, "text", "markdown"):
+        raise UsageError("--by prints tables as text or markdown, of captions that fit in memory")
+    from captious.engine import domains
+
+    return domains.read(args.by)
