@@ -22,6 +22,10 @@ hypothesis_settings.load_profile("captious")
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
+COMPANIONS = (
+    "clipscore", "ref_clipscore", "pac_s", "ref_pac_s", "chair", "noun_support", "scene_match",
+    "judge", "diversity", "cider_r",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

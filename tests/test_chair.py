@@ -17,7 +17,7 @@ from captious.evidence import image_lists
 from captious.evidence.classes import COCO
 from captious.metrics.chair import Chair
 from captious.text import object_words
-from captious.types import CaptionSet, Sample
+from captious.types import CaptionSet, Need, Sample
 
 
 def named(text: str) -> list[tuple[str, str]]:
@@ -77,6 +77,21 @@ def test_references_count_as_present():
     given = samples("a man and his dog on a horse", ["person", "horse"], ["a puppy"])
     assert values(Chair(), given)[0] == 0
     assert values(Chair(references=False), given)[0] == 1
+
+
+def test_references_alone_say_what_is_there_where_nobody_labelled():
+    samples = CaptionSet.build(["a man and a dog"], [["a man on a horse"]])
+    assert np.isnan(Chair().stats(samples, None).rows).all()
+    metric = Chair(objects=False)
+    assert metric.needs == {Need.REFERENCES}
+    found = metric.scores(metric.stats(samples, None).rows)[0]
+    assert found[:3].tolist() == [1, 0.5, 0.5]
+    assert "dog" in metric.explain(samples[0], None).text.splitlines()[0]
+    assert "objects:no" in metric.signature("1", None, samples.evidence)
+    labelled = CaptionSet.build(["a dog"], [["a man"]], images=["1"], objects=[["dog"]])
+    assert metric.stats(labelled, None).rows[0, 0] == 1  # the label is not read
+    with pytest.raises(UsageError, match="references or both"):
+        Chair(objects=False, references=False)
 
 
 def test_an_image_without_objects():

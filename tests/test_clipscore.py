@@ -19,7 +19,6 @@ from captious.engine import evidence
 from captious.metrics.clipscore import ClipScore, RefClipScore
 from captious.metrics.pac_s import PacS, RefPacS
 from captious.models import dual_encoder, openai_clip
-from captious.models.pixels import Pixels
 from captious.types import CaptionSet
 from conftest import GOLDEN
 
@@ -76,6 +75,73 @@ def test_pac_s_plus_plus_adds_what_the_authors_add(samples, folder, golden, lora
     found = scores(RefPacS(str(folder), weights=str(lora)), samples)
     assert found == pytest.approx(golden["ref_pac_s_lora"], abs=1e-5)
     assert not np.allclose(golden["pac_s_lora"], golden["pac_s"], atol=1e-3)
+
+
+def test_long_clip_scores_as_the_authors_class_does(folder, tmp_path, cache):
+    """Texts below 20 pieces, below and above CLIP's 77, and beyond Long-CLIP's 248."""
+    golden = json.loads((GOLDEN / "clip" / "long_clip.json").read_text())
+    assert any(20 < n < 77 for n in golden["pieces"])
+    assert any(77 < n < tiny_models.LONG_CONTEXT for n in golden["pieces"])
+    named = {path.name: str(path) for path in photographs()}
+    images = [named[name] for name in golden["photographs"]]
+    made = CaptionSet.build(golden["captions"], golden["references"], images=images)
+    made = evidence.complete(made, [ClipScore()])
+    weights = str(tiny_models.save_state(tmp_path / "long.pth", long=True))
+    metric = RefClipScore(str(folder), weights=weights)
+    stats = metric.stats(made, None)
+    assert stats.rows[:, 0].tolist() == pytest.approx(golden["ref_clipscore"], abs=1e-5)
+    assert stats.notes == {"captions cut to 248 pieces": 1}
+    assert "cut:248" in metric.signature("2", None, made.evidence)
+    found = scores(ClipScore(str(folder), weights=weights), made)
+    assert found == pytest.approx(golden["clipscore"], abs=1e-5)
+
+
+def test_a_long_clip_folder_whose_configuration_says_77(tmp_path):
+    """Long-CLIPs of the hub have CLIP's config.json; their weights know better."""
+    from transformers import CLIPModel
+
+    folder = tiny_models.save_clip(tmp_path / "long")
+    config = json.loads((folder / "config.json").read_text())
+    model = CLIPModel.from_pretrained(folder)
+    table = model.text_model.embeddings.position_embedding
+    table.weight = type(table.weight)(table.weight.detach().repeat(3, 1))
+    model.save_pretrained(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    assert dual_encoder.load(str(folder)).limit == 3 * tiny_models.CONTEXT
+
+
+def test_the_clipscore_of_torchmetrics_is_100_times_the_mean_cosine(samples, folder):
+    """What docs/metrics/clipscore.md says of it: neither prefix nor factor, one number for all."""
+    host = pytest.importorskip(
+        "torchmetrics.multimodal", reason="the host torchmetrics is not installed"
+    )
+    import torch
+    from PIL import Image
+    from transformers import AutoTokenizer, CLIPImageProcessorPil, CLIPModel, CLIPProcessor
+
+    class Plain(CLIPModel):
+        """Answers as transformers 4 did, which torchmetrics 1.9 expects."""
+
+        def get_image_features(self, *args, **kwargs):
+            return super().get_image_features(*args, **kwargs).pooler_output
+
+        def get_text_features(self, *args, **kwargs):
+            return super().get_text_features(*args, **kwargs).pooler_output
+
+    def made():
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        pictures = CLIPImageProcessorPil.from_pretrained(folder)
+        return Plain.from_pretrained(folder), CLIPProcessor(pictures, tokenizer)
+
+    short = samples.take([0, 1, 2, 4])  # the other text is cut, in another way
+    pictures = [np.array(Image.open(i).convert("RGB")) for i in short.images]
+    theirs = host.CLIPScore(made)
+    theirs.update(
+        [torch.from_numpy(picture).permute(2, 0, 1) for picture in pictures],
+        [f"A photo depicts {text}" for text in short.captions()],
+    )
+    ours = scores(ClipScore(str(folder)), short)
+    assert float(theirs.compute()) == pytest.approx(100 * np.mean(ours) / 2.5, abs=1e-3)
 
 
 def test_long_clip_joins_its_tables_of_positions(tmp_path):
@@ -135,20 +201,25 @@ def test_siglip_and_its_signature(samples, tmp_path):
         assert part in signature
 
 
-def test_siglip_vectors_are_those_of_transformers(samples, tmp_path):
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_siglip_vectors_are_those_of_transformers(samples, tmp_path, side):
     import torch
     from PIL import Image
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel, AutoTokenizer, SiglipImageProcessorPil
 
     folder = tiny_models.save_siglip(tmp_path / "siglip")
+    AutoTokenizer.from_pretrained(folder, padding_side=side).save_pretrained(folder)
     texts = ["a dog", "a man on the beach"]
     model = AutoModel.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.padding_side == side
     ids = tokenizer(texts, padding="max_length", max_length=16, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         vectors = model.get_text_features(input_ids=ids)
-        pixels = Pixels.read(folder, 32)(Image.open(samples.images[0]).convert("RGB"))
-        image = model.get_image_features(pixel_values=torch.from_numpy(pixels)[None])
+        prepare = SiglipImageProcessorPil.from_pretrained(folder)
+        picture = Image.open(samples.images[0]).convert("RGB")
+        pixels = prepare(picture, return_tensors="pt")["pixel_values"]
+        image = model.get_image_features(pixel_values=pixels)
     vectors, image = (getattr(x, "pooler_output", x) for x in (vectors, image))
     cosine = torch.nn.functional.cosine_similarity(vectors, image)
     both = samples.take([0, 0])
@@ -156,6 +227,21 @@ def test_siglip_vectors_are_those_of_transformers(samples, tmp_path):
     metric = ClipScore(str(folder), prefix="")
     expected = (2.5 * cosine.clamp(min=0)).tolist()
     assert scores(metric, both) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_model_of_patches_of_any_shape_is_refused(tmp_path):
+    """SigLIP 2 NaFlex: transformers makes other pixels for it, and it reads their shape."""
+    from transformers import CLIPTokenizer, Siglip2Config, Siglip2Model
+
+    words = tiny_models.vocabulary()
+    CLIPTokenizer(vocab=words, merges=tiny_models.merges()).save_pretrained(tmp_path)
+    side = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+            "num_attention_heads": 2}  # fmt: skip
+    text = side | {"vocab_size": len(words), "max_position_embeddings": 16}
+    vision = side | {"patch_size": 16, "num_patches": 16}
+    Siglip2Model(Siglip2Config(text_config=text, vision_config=vision)).save_pretrained(tmp_path)
+    with pytest.raises(errors.UsageError, match="NaFlex"):
+        dual_encoder.load(str(tmp_path))
 
 
 def test_rows_that_cannot_be_scored_say_why(samples, folder, tmp_path):

@@ -25,11 +25,8 @@ from captious.models.model_folder import revision, settings_sha
 from captious.models.pixels import Pixels
 from captious.text import document_frequency
 from captious.types import CaptionSet
+from conftest import COMPANIONS
 
-COMPANIONS = (
-    "clipscore", "ref_clipscore", "pac_s", "ref_pac_s", "chair", "noun_support", "scene_match",
-    "judge", "diversity", "cider_r",
-)  # fmt: skip
 OTHER = {
     "images": "karpathy-test", "tokenizer": "13a", "by": "row", "endpoint": "http://localhost:1/v1",
     "mode": "pairwise", "dtype": "bfloat16", "profile": "release", "df": "coco-val",

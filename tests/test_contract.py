@@ -16,7 +16,9 @@ import tiny_models
 from captious import registry, settings
 from captious.engine import evidence
 from captious.metrics.base import Metric, Need
+from captious.report.pictures import draw
 from captious.types import CaptionSet, Sample
+from conftest import COMPANIONS
 
 # One made-up set for all: repeated images, several systems, long and short captions.
 _REFS = {
@@ -272,6 +274,9 @@ def test_explains_a_caption_in_words_and_data(case):
     """Something to read, and data that a report can store, for a good caption and an empty one."""
     metric, samples, context = case
     told = metric.explain(samples[0], context)
+    if metric.name in COMPANIONS:
+        assert told.parts
+        assert (draw(told) or "").startswith("<svg")
     assert told.text.strip()
     assert json.loads(json.dumps(told.data)) is not None
     assert metric.explain(replace(samples[0], id="e", caption=""), context).text.strip()

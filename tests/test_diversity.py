@@ -136,3 +136,7 @@ def test_it_says_what_is_said_often():
     told = metric.explain(samples[2], metric.prepare(samples))
     assert "2 captions" in told.text
     assert "horse 2 times" in told.text
+    assert "Self-CIDEr" in told.text
+    (drawn,) = metric.explain(samples[0], metric.prepare(samples)).parts
+    states = {mark.word: mark.state for mark in drawn.words}
+    assert states == {"a": "lowers", "cat": "raises", "dog": "raises"}  # "a" stands twice

@@ -131,6 +131,30 @@ def test_pairs_are_asked_in_both_orders(samples, stub):
     assert "A: a dog\nB: a dog on a beach\n" in asked[1]
 
 
+def test_explains_by_what_could_have_been_written(samples, stub):
+    eight = {"8": 0.5, "9": 0.25, "7": 0.25}
+    stub.script = [(200, completion([("0", {"0": 1.0}), (".", {".": 1.0}), ("8", eight)]))]
+    told = Judge("stub", stub.address).explain(samples[0], None)
+    assert told.data["score"] == pytest.approx(0.8)
+    (chances,) = told.data["probabilities"]
+    assert chances["what"] == "decimal 1"
+    assert chances["probabilities"] == pytest.approx(eight)
+    assert "8 0.50" in told.text
+    (drawn,) = told.parts
+    assert [(m.word, round(m.weight, 2)) for m in drawn.words] == [
+        ("8", 0.5), ("7", 0.25), ("9", 0.25),
+    ]  # fmt: skip
+    stub.script = [(200, completion([("1", {"1": 0.7, "0": 0.2}), (".", {}), ("0", {"0": 1.0})]))]
+    sure = Judge("stub", stub.address).explain(samples[1], None)
+    assert sure.data["probabilities"][0]["what"] == "first digit"
+    stub.script = [(200, completion([("A", {"A": 0.8, "B": 0.2})])),
+                   (200, completion([("B", {"A": 0.4, "B": 0.6})]))]  # fmt: skip
+    pair = Judge("stub", stub.address, mode="pairwise").explain(samples[0], None)
+    assert [c["what"] for c in pair.data["probabilities"]] == [
+        "reference 1, the caption is A", "reference 1, the caption is B",
+    ]  # fmt: skip
+
+
 def test_failures_that_pass_are_tried_again_but_not_for_ever(samples, stub):
     stub.script = [(503, "busy"), (429, "slow down")]
     assert np.isfinite(Judge("stub", stub.address).stats(samples[:1], None).rows).all()
@@ -144,6 +168,19 @@ def test_failures_that_pass_are_tried_again_but_not_for_ever(samples, stub):
     stub.script = [(401, "no key")]
     with pytest.raises(UsageError, match="refused"):
         Judge("stub4", stub.address).stats(samples[:1], None)
+
+
+def test_a_service_that_refuses_probabilities_is_asked_without(samples, stub):
+    plain = {"choices": [{"message": {"content": "0.7"}}]}
+    stub.script = [(400, "unknown parameter: logprobs"), (200, plain)]
+    stats = Judge("stub", stub.address).stats(samples[:1], None)
+    assert stats.rows[0, 0] == 0.7
+    assert stats.notes["ratings without probabilities of digits (taken as written)"] == 1
+    assert ["logprobs" in question for question in stub.questions] == [True, False]
+    stub.script = [(400, "the picture is too large")]
+    stats = Judge("stub2", stub.address).stats(samples[:1], None)
+    assert "the picture is too large" in stats.reasons[0]
+    assert len(stub.questions) == 3  # such a refusal does not pass
 
 
 def test_words_are_no_rating(samples, stub):

@@ -652,6 +652,23 @@ def test_the_page_demands_every_metric_and_our_own_join_no_table_of_48_reference
     assert ("rouge_l", "pascal50s/half-48drawn") in asked
 
 
+def test_rows_where_there_is_nothing_to_look_at_read_references_alone(shared):
+    from captious.papers import page_tables
+
+    bench = reproduce.Bench(shared / "data", resamples=0, metrics=("chair", "rouge_l"))
+    foils = page_tables.specs_on(bench, page_tables.FOILS[0])
+    assert foils == ["chair(objects=False)", "rouge_l"]
+    assert page_tables.specs_on(bench, page_tables.CXC[0]) == ["chair", "rouge_l"]  # has labels
+    page = page_tables.Page(bench, Path("pictures"), 0)
+    text = " ".join(page.foils().split())
+    assert "| chair_f1(objects=False) | 0." in text
+    assert "Neither the photographs of this set nor labels of them are here" in text
+    assert "chair on nocaps-foil" not in page.why
+    crossed = " ".join(page.crisscrossed().split())
+    assert "| chair_s | 0." in crossed
+    assert "read `val2014_objects.parquet(" in crossed
+
+
 @pytest.fixture(scope="module")
 def small(shared, tmp_path_factory):
     """A data folder like the real one with a few images of each set, cut from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -286,6 +287,22 @@ def test_polaris_reads_lists_without_running_them(tmp_path):
         sets.load("polaris", tmp_path)
     assert "not a list of texts" in str(err.value)
     assert "outside 0..1" in str(err.value)
+    path.write_text("cand,refs,human_score\na,['x'],0.5\n")
+    with pytest.raises(InputError, match="imgid or file_name"):
+        sets.load("polaris", tmp_path)
+
+
+def test_lists_as_pandas_writes_them(tmp_path):
+    """numpy puts no comma between texts; Python would join them into one."""
+    (tmp_path / "nebula").mkdir()
+    refs = np.array(["a dog", "it's one dog", 'the "dog"'], object)
+    assert "dog' " in str(refs)
+    with (tmp_path / "nebula/nebula_test.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["file_name", "refs", "mt", "human_score"])
+        rows.writerow(["1.jpg", refs, "a cat", 0.5])
+    found = sets.load_ratings("nebula", tmp_path)
+    assert found.samples[0].references == ("a dog", "it's one dog", 'the "dog"')
 
 
 def test_nebula_as_it_is_distributed(tmp_path):
@@ -301,6 +318,13 @@ def test_nebula_as_it_is_distributed(tmp_path):
     assert read.samples[0].references == ("a dog", "one dog")
     assert read.judged.values.tolist() == [0.25, 1.0]
     path.write_text(json.dumps({name: [row[name] for row in rows] for name in rows[0]}))
+    assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")  # Dataset.to_json of the hub
+    assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
+    path.write_text("\n".join(map(json.dumps, [rows[0], {"mt": "x"}]))[:-3] + "}\n")
+    with pytest.raises(InputError, match="line 2"):
+        sets.load("nebula", tmp_path)
+    path.write_text(json.dumps({str(n): row for n, row in enumerate(rows)}))
     assert sets.load_ratings("nebula", tmp_path).samples.captions() == ["a cat", "a hat"]
     path.write_text(json.dumps([rows[0] | {"refs": "a dog"}]))
     with pytest.raises(InputError, match="not a list of texts"):
@@ -327,12 +351,28 @@ def test_cxc_others_is_cut_by_photograph(tmp_path):
     assert read.counts["left out: the photograph's own caption"] == 1
     assert set(read.groups) <= {"A", "B"}
     assert len(read.samples[0].references) == 5
+    assert read.samples.objects is None
+    labels = {"image_id": [5, 6], "objects": [["dog"], ["dog"]]}
+    pq.write_table(pa.table(labels), tmp_path / "coco/val2014_objects.parquet")
+    seen = sets.load_ratings("cxc-others", tmp_path).samples
+    assert seen.objects == [("dog",), ("dog",)]
+    assert seen.evidence.labels.source.startswith("val2014_objects.parquet(")
+    (tmp_path / "coco/images").mkdir()  # photographs: the detectors look
+    assert sets.load_ratings("cxc-others", tmp_path).samples.objects is None
+    instances = {
+        "images": [{"id": n, "file_name": f"COCO_val2014_{n:012d}.jpg"} for n in (5, 6)],
+        "annotations": [{"image_id": n, "category_id": 17} for n in (5, 6)],
+        "categories": [{"id": 17, "name": "cat"}],
+    }
+    (tmp_path / "coco/instances_val2014.json").write_text(json.dumps(instances))
+    assert sets.load_ratings("cxc-others", tmp_path).samples.objects == [("cat",), ("cat",)]
 
 
 def test_cxc_others_of_the_research_data(shared):
     read = sets.load_ratings("cxc-others", shared / "data")
     assert read.counts["ratings"] == 19_722
     assert read.counts["images"] == 4_594
+    assert all(labels is not None for labels in read.samples.objects)
     by_image = dict(zip(read.units.tolist(), read.groups.tolist(), strict=True))
     assert 0.45 < np.mean([part == "A" for part in by_image.values()]) < 0.55
 

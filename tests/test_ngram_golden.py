@@ -47,6 +47,12 @@ def test_twelve_cider_r(items):
     assert golden[4] is None
     assert found[4] == 0
     assert found[9] == pytest.approx(golden[9], abs=0.06)
+    assert abs(found[9] - golden[9]) > 1e-3
+    release = captious.score(*items, metrics="cider_r(profile=release)", intervals=False)
+    whole = [at for at in range(12) if at != 4]
+    np.testing.assert_allclose(release["cider_r"][whole], [golden[at] for at in whole], **EXACT)
+    assert np.isnan(release["cider_r"][4])
+    assert "no word" in next(u.reason for u in release.unscored)
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,32 @@ def test_sentences_are_read_one_by_one():
     assert any("sky" in words for words in told.data["sentences"][2]["unsupported"])
 
 
+def test_every_sentence_is_scored_and_what_none_mentions_is_listed():
+    caption = "A man and a brown dog. The sky is blue. Wonderful!"
+    references = ("a man with a dog", "a tree")
+    metric = SceneMatch(soft=1.0)
+    told = metric.explain(CaptionSet.build([caption], [references])[0], None)
+    first, second, third = told.data["sentences"]
+    # Both objects are there, the attribute is not: 5 x 1 and 5 x 0 over the kinds it states.
+    assert first["score"] == pytest.approx(0.5)
+    assert first["coverage"] == pytest.approx(2 / 3)
+    assert first["unsupported"] == ["dog brown"]
+    assert (second["score"], second["coverage"]) == (0, 0)
+    assert (third["score"], third["coverage"]) == (None, 0)  # it names nothing
+    assert told.data["missing"] == ["tree"]
+    assert "Not mentioned: tree." in told.text
+    (drawn,) = told.parts
+    marked = {node.name: node.matched for node in drawn.caption.objects}
+    assert marked == {"man": True, "dog": True, "sky": False}
+    assert {n.name: n.matched for n in drawn.references.objects}["tree"] is False
+
+
+def test_what_is_nearly_right_is_told_apart():
+    told = SceneMatch().explain(CaptionSet.build(["a dog"], [["a cat"]])[0], None)
+    assert told.data["sentences"][0]["nearly"] == ["dog"]
+    assert told.data["missing"] == []
+
+
 def test_what_is_cut_is_counted():
     text = "A dog runs. " * (SENTENCES + 50)
     stats = SceneMatch().stats(CaptionSet.build([text], [["a dog"]]), None)

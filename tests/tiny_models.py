@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 WIDTH, LAYERS, DIM, PATCH, SIDE, CONTEXT, RANK = 64, 2, 32, 16, 48, 40, 4
+LONG_CONTEXT = 248  # Long-CLIP's own code knows no other length
 WORDS = ("a", "the", "photo", "depicts", "dog", "cat", "man", "horse", "on", "beach", "street")
 
 
@@ -48,8 +49,9 @@ def numbers(name: str, *shape: int, scale: float = 0.2) -> np.ndarray:
 def openai_state(lora: bool = False, long: bool = False) -> dict[str, np.ndarray]:
     """A CLIP with a vision transformer in OpenAI's form; on request LoRA or Long-CLIP parts."""
     n_words = len(vocabulary())
+    context = LONG_CONTEXT if long else CONTEXT
     shapes: dict[str, tuple[int, ...]] = {
-        "positional_embedding": (CONTEXT, WIDTH),
+        "positional_embedding": (context, WIDTH),
         "text_projection": (WIDTH, DIM),
         "token_embedding.weight": (n_words, WIDTH),
         "visual.class_embedding": (WIDTH,),
@@ -89,7 +91,7 @@ def openai_state(lora: bool = False, long: bool = False) -> dict[str, np.ndarray
         shapes["visual.conv1.lora_A"] = (RANK * PATCH, 3 * PATCH)
         shapes["visual.conv1.lora_B"] = (WIDTH * PATCH, RANK * PATCH)
     if long:
-        shapes["positional_embedding_res"] = (CONTEXT, WIDTH)
+        shapes["positional_embedding_res"] = (context, WIDTH)
     state = {name: numbers(name, *shape) for name, shape in shapes.items()}
     for name in state:
         if ".ln_" in f".{name}" and name.endswith("weight"):

@@ -11,7 +11,7 @@ from typing import Any
 from captious.cli import _options, _terminal
 from captious.engine.job import ScoringJob, score
 from captious.errors import UsageError
-from captious.io import tables
+from captious.io import grids, tables
 from captious.statistics.bootstrap import RESAMPLES
 
 _LARGE = 200 << 20
@@ -55,6 +55,13 @@ def add_parser(subs: Any) -> None:
         help="captions to show: a number or 'all' (default: 10; none in LaTeX)",
     )
     parser.add_argument(
+        "--by",
+        type=Path,
+        metavar="FILE",
+        help="a table per group of images, too: nocaps' annotations (images with a domain), JSON "
+        '{"image": "group"}, or a CSV with the columns image and group',
+    )
+    parser.add_argument(
         "--stream",
         action="store_true",
         help="read, score and write batch by batch, whatever the size; this is the default for "
@@ -73,6 +80,7 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score and write."""
+    groups = _groups(args)
     rows = _rows(args.rows, args.format)
     streaming = args.stream or _long(args.captions)
     if args.output is not None and not streaming:
@@ -92,6 +100,11 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
     _terminal.show(table, args.format or "text", rows)
+    if groups:
+        from captious.engine import domains
+
+        told = domains.cells(table, domains.by_domain(table, groups))
+        sys.stdout.write("\n" + grids.joined(told, args.format or "text"))
     if args.report is not None:
         with _options.active(args):
             from captious.report import page
@@ -147,3 +160,14 @@ def _rows(text: str | None, format: str | None) -> int | None:
     if not text.isdigit():
         raise UsageError(f"--rows takes a number or 'all', not {text!r}")
     return int(text)
+
+
+def _groups(args: argparse.Namespace) -> dict[str, str]:
+    """Return the group of every image, if tables by group were asked for."""
+    if args.by is None:
+        return {}
+    if args.stream or _long(args.captions) or args.format not in (None, "text", "markdown"):
+        raise UsageError("--by prints tables as text or markdown, of captions that fit in memory")
+    from captious.engine import domains
+
+    return domains.read(args.by)

@@ -24,6 +24,8 @@ with the authors' rules and table, run beside ours on the same objects: docs/res
 A caption that was cut off hides what it would have said; captions that end in a word such as *a* or
 *with* are counted and reported. Papers measure on 500 images here and 5,000 there: ``images`` takes
 a list by name or from a file, and the signature names it with its checksum.
+
+Where nobody labelled the images, ``objects=False`` takes what the references name as all there is.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from captious.errors import InputError
+from captious.errors import InputError, UsageError
 from captious.evidence import image_lists
 from captious.evidence.classes import readable
 from captious.evidence.image_lists import ImageList
@@ -58,12 +60,14 @@ class Chair(Metric):
     Args:
         table: ``coco`` or a file of classes with their synonyms.
         references: whether objects that the references name count as present.
+        objects: whether object labels of the image count as present (given, or detected).
         images: the images to be scored: ``karpathy-test``, ``karpathy-val``, or a file that lists
             them; empty for all.
     """
 
     table: str = "coco"
     references: bool = True
+    objects: bool = True
     images: str = ""
 
     name: ClassVar[str] = "chair"
@@ -95,6 +99,10 @@ class Chair(Metric):
     def __post_init__(self) -> None:
         if self.table != "coco" and not Path(self.table).is_file():
             raise InputError(f"chair: there is no file {self.table!r}")
+        if not self.objects:
+            if not self.references:
+                raise UsageError("chair takes object labels, references or both as what is there")
+            object.__setattr__(self, "needs", frozenset({Need.REFERENCES}))
         if self.images:
             image_lists.load(self.images)
 
@@ -107,7 +115,9 @@ class Chair(Metric):
         reasons: dict[int, str] = {}
         unknown = 0
         classes: dict[tuple[str, ...], tuple[frozenset[str], bool]] = {}
-        for row, labels in enumerate(samples.objects or [None] * len(samples)):
+        none: tuple[str, ...] | None = None if self.objects else ()
+        held = samples.objects if self.objects else None
+        for row, labels in enumerate(held or [none] * len(samples)):
             image = str(samples.image_keys[row])
             if listed is not None and image not in listed:
                 reasons[row] = f"the image is not in the list {listed.name}"
@@ -155,10 +165,11 @@ class Chair(Metric):
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
         """Say which word names an object that the image lacks, and what is not mentioned."""
-        if sample.objects is None:
+        labels = sample.objects if self.objects else ()
+        if labels is None:
             return Explanation("Cannot be scored: no object labels are known.", {"mentions": []})
         table = self._table()
-        there, _ = _classes(sample.objects, table)
+        there, _ = _classes(labels, table)
         if self.references:
             there = there | {m.name for text in sample.references for m in table.mentions(text)}
         named = table.mentions(sample.caption)

@@ -10,9 +10,12 @@ CIDEr-R (Oliveira dos Santos et al. 2021) replaces the Gaussian by two penalties
 exp(-((l_c - l_r) / l_r)^2) ^ 0.2 for the lengths, and the geometric mean over the caption's words
 of 1 / (1 + |count in the caption - count in the reference|), to the power 0.8, for repetitions (the
 first use of a word that the reference lacks is free). Formulas as in the authors' code
-(gabrielsantosrv/coco-caption), which cuts words once more at hyphens for the second penalty (ours
-does not) and answers NaN for an empty caption (ours 0). There is one profile, that of the code; the
-authors' numbers were made on #PraCegoVer, in Portuguese: **not verified here**.
+(gabrielsantosrv/coco-caption). Their numbers were made on #PraCegoVer, in Portuguese: **not
+verified here**. ``profile`` of CIDEr-R:
+
+    clean (default)  words are those of the tokeniser; an empty caption gets 0
+    release          as the authors' code: for the second penalty words are cut once more at
+                     hyphens and apostrophes; an empty caption cannot be scored
 
 Worked example: with two images whose references share no word, a caption equal to its only
 reference has cosine 1 for every order that it is long enough for: four words give 10, two words
@@ -24,7 +27,9 @@ With one image only every idf is 0; that is an error here, not a 0: use ``df='co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -255,16 +260,33 @@ class CiderR(Cider):
     Args, besides df, by, stem and tokenizer, which are those of CIDEr:
         repetition: exponent of the penalty for repetition.
         length: exponent of the penalty for the difference in length.
+        profile: ``clean`` or ``release``.
     """
 
     repetition: float = 0.8
     length: float = 0.2
+    profile: str = "clean"
 
     name: ClassVar[str] = "cider_r"
     columns: ClassVar[tuple[Column, ...]] = (
         Column("cider_r", 0.0, 10.0, "tf-idf cosine, clipped, penalties of length and repetition"),
     )
     clipped: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.profile not in ("clean", "release"):
+            raise UsageError(f"{self.name}: profile is clean or release, not {self.profile!r}")
+
+    def stats(self, samples: CaptionSet, context: DocumentFrequency) -> Stats:
+        """Return the score of each caption; the authors' code has none of an empty one."""
+        found = super().stats(samples, context)
+        if self.profile == "clean":
+            return found
+        words = _word_counts(samples, self.tokenizer)
+        empty = [row for row, n in enumerate(samples.caption.tolist()) if not words[n]]
+        found.rows[empty] = np.nan
+        return replace(found, reasons=dict.fromkeys(empty, "the caption has no word"))
 
     def _length_factor(
         self, caption: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
@@ -276,6 +298,8 @@ class CiderR(Cider):
 
     def _repetition_factor(self, samples: CaptionSet) -> Floats | float:
         """Geometric mean over the caption's words of 1 / (1 + surplus or lack of the word)."""
+        if self.profile == "release":
+            return self._repetition_of_the_release(samples)
         table = ngrams.table(samples.pool, self.tokenizer, self.stem)
         row = samples.reference_rows
         mine = table.counts[0][samples.caption[row]].astype(np.float64)
@@ -288,6 +312,29 @@ class CiderR(Cider):
         words = np.maximum(np.asarray(inside.sum(axis=1)).ravel(), 1.0)
         logs = np.asarray(surplus.sum(axis=1)).ravel() / words
         return np.exp(-logs) ** self.repetition
+
+    def _repetition_of_the_release(self, samples: CaptionSet) -> Floats:
+        words = _word_counts(samples, self.tokenizer)
+        factors = np.ones(len(samples.reference))
+        captions = samples.caption[samples.reference_rows]
+        for at, (caption, reference) in enumerate(
+            zip(captions.tolist(), samples.reference.tolist(), strict=True)
+        ):
+            mine, theirs = words[caption], words[reference]
+            surplus = [abs(count - (theirs[word] or 1)) for word, count in mine.items()]
+            factors[at] = np.exp(-np.log1p(surplus).mean()) if surplus else 1.0
+        return factors**self.repetition
+
+
+def _word_counts(samples: CaptionSet, tokenizer: str) -> list[Counter[str]]:
+    """How often every text of the pool has each run of letters and digits."""
+    return samples.pool.derived(
+        WorkKey[list[Counter[str]]]("words of letters", (tokenizer,)),
+        lambda: [
+            Counter(re.findall(r"\w+", text))
+            for text in tokens.table(samples.pool, tokenizer).texts()
+        ],
+    )
 
 
 def _weighted(counts: Any, idf: Floats) -> Any:

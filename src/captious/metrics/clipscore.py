@@ -23,8 +23,10 @@ Where paper and released code differ, ``profile`` decides:
     release          a negative cosine stays negative; an empty caption is the bare prefix; the EXIF
                      mark is ignored
 
-The ``CLIPScore`` of torchmetrics is another number: 100 x max(cosine, 0), without the prefix and
-the factor 2.5. The signature names the weights by their sha256, revision of the hub, what else
+The ``CLIPScore`` of torchmetrics (1.9) is another number: one for the whole set,
+max(100 x mean cosine, 0), so that a negative cosine lowers the mean instead of counting 0; without
+the prefix; by ViT-L/14 unless another is named; a text that is cut loses the closing mark at which
+its vector is read. The signature names the weights by their sha256, revision of the hub, what else
 decides vectors (``settings``: layers, activations, table of pieces), how pictures are prepared, the
 number type, and where texts are cut.
 """

@@ -46,9 +46,10 @@ from captious.metrics.bleu import Bleu
 from captious.metrics.cider import CiderD
 from captious.reading import read_text
 from captious.text import tokenizers
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, Sample, WordMark, WordMarks
 
 _ALONE = "the image has one caption only"
+_SHOWN = 40
 Key = tuple[str, str]
 
 
@@ -189,13 +190,22 @@ class Diversity(Metric):
         group = context.groups.get(key, ())
         self._learn([key], context)
         words = Counter(word for text in group for word in _words(text, self.tokenizer))
-        often = [f"{word} {count} times" for word, count in words.most_common(8) if count > 1]
+        common = words.most_common(_SHOWN)
+        often = [f"{word} {count} times" for word, count in common[:8] if count > 1]
         values = context.values.get(key)
         told = "unknown" if values is None else f"Div-1 {values[0]:.4f}, Div-2 {values[1]:.4f}"
+        if values is not None and len(group) > 1:
+            told += f", Self-CIDEr {values[2]:.4f}"
+        marks = tuple(
+            WordMark(word, "lowers" if count > 1 else "raises", count, f"{count} times in the set")
+            for word, count in common
+        )
+        drawn = WordMarks("words of the set: said once, said again", marks)
         return Explanation(
             f"{len(group)} caption{'s' * (len(group) != 1)}: {told}. Most frequent: "
             f"{', '.join(often) or 'no word twice'}.",
             {"captions": list(group), "words": dict(words)},
+            (drawn,),
         )
 
     def _known(self) -> frozenset[str]:

@@ -16,8 +16,9 @@ transformers (LLaVA, Qwen-VL, Idefics, ...), which is asked on this machine. Ans
 file by content; ``offline=true`` replays them and asks nobody, so that others can verify the
 numbers without the model. ``mode='pairwise'`` asks instead which of caption and reference is
 better, in both orders, and gives the mean probability of the caption. Questions, stored answers and
-tokens are counted in the notes. Where a service gives no probabilities, the written number stands
-and is counted.
+tokens are counted in the notes. Where a service gives no probabilities (one that refuses to is
+asked without), the written number stands and is counted. The explanation shows what was written and
+the probabilities behind the score.
 
 **Not verified here**: no judge of useful size runs on the machine this was built on. The arithmetic
 equals that of FLEUR's released code (tests/golden/fleur); asking is tested with a stub service and
@@ -42,7 +43,7 @@ from captious.evidence.images import open_photograph, photograph_digest
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.progress import Progress
 from captious.reading import read_text
-from captious.types import CaptionSet, Sample
+from captious.types import CaptionSet, Sample, WordMark, WordMarks
 
 if TYPE_CHECKING:
     from captious.models.judge_answers import Answer, AnswerFile, Question
@@ -56,6 +57,7 @@ PROMPTS = {
     "the letter A or B and nothing else.\n\nA: {caption}\nB: {other}\n\nAnswer:",
 }
 _SIDE = 672
+_CHOICES = 10
 
 
 @dataclass(frozen=True)
@@ -180,16 +182,36 @@ class Judge(Metric):
         return parts | {"smoothed": "fleur" if self.mode == "rating" else "no", "answers": "stored"}
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
-        """Show what the model wrote."""
+        """Show what the model wrote, and what it could have written by its probabilities."""
         asking = _Asking(self)
         value, reason = asking.value(sample)
         if value is None:
             return Explanation(f"Cannot be scored: {reason}.", {"answers": []})
         said = [answer.text for answer in asking.told]
         written = "; ".join(repr(text) for text in said)
-        return Explanation(
-            f"judge {value:.4f}; the model wrote {written}.", {"score": value, "answers": said}
-        )
+        lines = [f"judge {value:.4f}; the model wrote {written}."]
+        parts, chances = [], []
+        for title, shares in self._choices(asking.told):
+            often = sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:_CHOICES]
+            lines.append(f"  {title}: {', '.join(f'{word} {share:.2f}' for word, share in often)}")
+            chances.append({"what": title, "probabilities": dict(often)})
+            marks = tuple(WordMark(word, "plain", share) for word, share in often)
+            parts.append(WordMarks(title, marks, "the number is the probability"))
+        data = {"score": value, "answers": said, "probabilities": chances}
+        return Explanation("\n".join(lines), data, tuple(parts))
+
+    def _choices(self, told: list[Answer]) -> list[tuple[str, dict[str, float]]]:
+        """What the score is a mean over: digits of a rating, or the letters of each order."""
+        from captious.models import judge_answers
+
+        if self.mode == "rating":
+            return judge_answers.digits_read(told[-1])
+        letters = [judge_answers.preference(answer) for answer in told]
+        return [
+            (f"reference {1 + at // 2}, the caption is {'AB'[at % 2]}", {"A": a, "B": 1 - a})
+            for at, a in enumerate(letters)
+            if a is not None
+        ]
 
     def _question(self) -> str:
         text = read_text(self.prompt) if self.prompt else PROMPTS[self.mode]

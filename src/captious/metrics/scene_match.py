@@ -18,6 +18,9 @@ Worked example: *a brown dog* against *a brown dog in a park*: objects P = 1, R 
 attributes F = 1; the caption states no relation and the references one, F = 0:
 (5 x 2/3 + 5 x 1 + 2 x 0) / 12 = 0.694; coverage 0.5.
 
+The explanation scores every sentence: its precision, weighted as above, and the share of the
+references' objects that it mentions; and it lists what no sentence mentions.
+
 Each sentence is parsed by itself, so that long texts stay cheap. Of a text the first 200 sentences
 are read, of a sentence the first 512 words; what is cut off is counted. CAPTURE itself uses another
 parser and sentence vectors; its authors report, as means over DetailCaps-100 and -4870, Pearson's
@@ -44,8 +47,9 @@ from captious.text.scene_graph import Concept, SceneGraph
 from captious.text.scene_parser import ASSETS as PARSERS
 from captious.text.scene_parser import LONGEST
 from captious.text.vectors import DEFAULT, WordVectors, open_vectors
-from captious.types import CaptionSet, Floats, Sample
+from captious.types import CaptionSet, Floats, Graph, Node, Sample, SceneGraphs
 
+Key = tuple[int, ...]
 SENTENCES = 200
 _NONE = "neither caption nor references mention any"
 _WEIGHTS = np.array([5.0, 5.0, 2.0])
@@ -152,27 +156,39 @@ class SceneMatch(Metric):
         }
 
     def explain(self, sample: Sample, context: Any) -> Explanation:
-        """Go through the caption sentence by sentence: what is supported, what is not."""
+        """Score every sentence of the caption; say what is supported and what is left out."""
         mine = self._sentences(sample.caption)
         theirs = sorted({s for text in sample.references for s in self._sentences(text)})
         used = self._reader()
         scenes = used.scenes([*mine, *theirs])
         make = used.synsets_of
         references = SceneGraph.of((scenes[s] for s in theirs), make)
+        whole = SceneGraph.of((scenes[s] for s in sorted(set(mine))), make)
         space = _Likeness(self)
-        values = self.scores(space.row(SceneGraph.of((scenes[s] for s in sorted(set(mine))), make),
-                                       references))  # fmt: skip
+        values = self.scores(space.row(whole, references))
         lines = [f"scene_match {values[0]:.4f}, coverage {values[4]:.4f}"]
         told = []
         for sentence in mine:
             graph = SceneGraph.of([scenes[sentence]], make)
-            best = space.best(graph, references)
-            wrong = [words for words, value in best.items() if value < 1.0]
-            right = [words for words, value in best.items() if value >= 1.0]
-            told.append({"sentence": sentence, "supported": right, "unsupported": wrong})
-            lines.append(f"  {sentence}: supported {', '.join(right) or '-'}; "
-                         f"not supported {', '.join(wrong) or '-'}")  # fmt: skip
-        return Explanation("\n".join(lines), {"score": float(values[0]), "sentences": told})
+            said = _said(graph, space.best(graph, references))
+            score, covers = space.sentence(graph, references)
+            numbers = {"score": _plain(score), "coverage": _plain(covers)}
+            told.append({"sentence": sentence, **numbers, **said})
+            lines += [
+                f"  {sentence}",
+                f"    score {_told(score)}, coverage {_told(covers)}: "
+                + "; ".join(f"{how} {', '.join(words)}" for how, words in said.items() if words),
+            ]
+        found = space.best(references, whole)
+        missing = [
+            words[0]
+            for key, words in _named(references).items()
+            if len(key) == 1 and found[key] == 0
+        ]
+        lines.append(f"Not mentioned: {', '.join(missing) or 'nothing'}.")
+        drawn = SceneGraphs(_drawn(whole, space.best(whole, references)), _drawn(references, found))
+        data = {"score": float(values[0]), "sentences": told, "missing": missing}
+        return Explanation("\n".join(lines), data, (drawn,))
 
     def _reader(self) -> Reader:
         return reader(self.model, self.tables)
@@ -217,14 +233,26 @@ class _Likeness:
         out[1] = 1.0
         return out
 
-    def best(self, caption: SceneGraph, references: SceneGraph) -> dict[str, float]:
-        """The caption's tuples as words, with their best similarity."""
-        names = [" ".join(words) for words in _named(caption)]
+    def best(self, graph: SceneGraph, other: SceneGraph) -> dict[Key, float]:
+        """Return the tuples of a graph by their numbers, with their best similarity."""
         best: list[float] = []
-        for likeness in self._kinds(caption, references):
+        for likeness in self._kinds(graph, other):
             mine, theirs = likeness.shape
             best += likeness.max(axis=1).tolist() if theirs else [0.0] * mine
-        return dict(zip(names, best, strict=True))
+        return dict(zip(_named(graph), best, strict=True))
+
+    def sentence(self, graph: SceneGraph, references: SceneGraph) -> tuple[float, float]:
+        """Return a sentence's precision, weighted as the score, and its recall of objects.
+
+        NaN where the sentence, or the references, name nothing.
+        """
+        kinds = self._kinds(graph, references)
+        shares = [k.max(axis=1).mean() if k.shape[1] else 0.0 for k in kinds if k.shape[0]]
+        weights = [w for k, w in zip(kinds, _WEIGHTS, strict=True) if k.shape[0]]
+        score = float(np.average(shares, weights=weights)) if shares else float("nan")
+        mine, theirs = kinds[0].shape
+        recall = float(kinds[0].max(axis=0).mean()) if mine and theirs else 0.0
+        return score, recall if theirs else float("nan")
 
     def _kinds(self, a: SceneGraph, b: SceneGraph) -> tuple[Floats, Floats, Floats]:
         """Similarities of objects, of attributes, of relations."""
@@ -284,14 +312,49 @@ def _things(graph: SceneGraph) -> list[int]:
     return [i for i, concept in enumerate(graph.objects) if not concept.words <= _STOP]
 
 
-def _named(graph: SceneGraph) -> list[tuple[str, ...]]:
-    """The words of the tuples in the order of :meth:`_Likeness._kinds`."""
+def _named(graph: SceneGraph) -> dict[Key, tuple[str, ...]]:
+    """The words of the tuples by their numbers, in the order of :meth:`_Likeness._kinds`."""
     kept = set(_things(graph))
     tuples = scene_view.tuples(graph)
-    objects = [words for key, words in tuples.items() if len(key) == 1 and key[0] in kept]
-    owned = [words for key, words in tuples.items() if len(key) == 2 and key[0] in kept]
-    related = [words for key, words in tuples.items() if len(key) == 3 and {*key[:2]} <= kept]
-    return [*objects, *owned, *related]
+    ends = {key: key[: 1 if len(key) < 3 else 2] for key in tuples}
+    named = {key: words for key, words in tuples.items() if kept.issuperset(ends[key])}
+    return dict(sorted(named.items(), key=lambda item: len(item[0])))
+
+
+def _said(graph: SceneGraph, best: dict[Key, float]) -> dict[str, list[str]]:
+    """What a sentence says, by how the references support it."""
+    said: dict[str, list[str]] = {"supported": [], "nearly": [], "unsupported": []}
+    for key, words in _named(graph).items():
+        how = "supported" if best[key] >= 1 else "nearly" if best[key] > 0 else "unsupported"
+        said[how].append(" ".join(words))
+    return said
+
+
+def _drawn(graph: SceneGraph, best: dict[Key, float]) -> Graph:
+    """The things of a graph, their attributes and relations; each knows whether it is supported."""
+    kept = _things(graph)
+    place = {old: new for new, old in enumerate(kept)}
+    return Graph(
+        tuple(Node(str(graph.objects[i]), best[i,] >= 1) for i in kept),
+        tuple(
+            tuple(Node(str(c), best[i, k] >= 1) for k, c in enumerate(graph.attributes[i]))
+            for i in kept
+        ),
+        tuple(
+            (place[i], place[j], Node(str(c), best[i, j, k] >= 1))
+            for (i, j), named in graph.relations.items()
+            if i in place and j in place
+            for k, c in enumerate(named)
+        ),
+    )
+
+
+def _plain(value: float) -> float | None:
+    return None if value != value else value
+
+
+def _told(value: float) -> str:
+    return "-" if value != value else f"{value:.4f}"
 
 
 def _picked(likeness: Floats, rows: list[int], columns: list[int]) -> Floats:

@@ -17,6 +17,7 @@ known by the content of the photograph.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import re
 from abc import ABC, abstractmethod
@@ -179,8 +180,13 @@ class TransformersDual(DualEncoder):
                 config = AutoConfig.from_pretrained(path, local_files_only=True)
                 self._tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
                 if weights is None:
+                    _stretch(config, path)
                     model, info = AutoModel.from_pretrained(
-                        path, local_files_only=True, dtype=kind, output_loading_info=True
+                        path,
+                        config=config,
+                        local_files_only=True,
+                        dtype=kind,
+                        output_loading_info=True,
                     )
                     missing = sorted(info["missing_keys"])
         finally:
@@ -196,6 +202,12 @@ class TransformersDual(DualEncoder):
             raise UsageError(
                 f"{name}: a {type(model).__name__} has no vectors for photographs and texts; "
                 "CLIP, SigLIP and similar models have"
+            )
+        if "spatial_shapes" in inspect.signature(model.get_image_features).parameters:
+            raise UsageError(
+                f"{name}: a {type(model).__name__} reads patches of any shape (NaFlex), which "
+                "captious does not prepare; name a model of fixed size, such as "
+                "google/siglip2-base-patch16-224"
             )
         self._model = model.to(device, kind).eval().requires_grad_(False)
         text = getattr(config, "text_config", config)
@@ -227,9 +239,15 @@ class TransformersDual(DualEncoder):
 
         longest = self.limit if self._full else max(map(len, pieces))
         pad = self._tokenizer.pad_token_id or 0
-        ids = torch.tensor([[*p, *[pad] * (longest - len(p))] for p in pieces], device=self.device)
-        if self._full:  # SigLIP reads its padding
+        filled = [[*p, *[pad] * (longest - len(p))] for p in pieces]
+        if self._full:  # SigLIP reads its padding, on whichever side its tokeniser puts it
+            if self._tokenizer.padding_side == "left":
+                filled = [
+                    row[len(p) :] + row[: len(p)] for p, row in zip(pieces, filled, strict=True)
+                ]
+            ids = torch.tensor(filled, device=self.device)
             return _pooled(self._model.get_text_features(input_ids=ids))
+        ids = torch.tensor(filled, device=self.device)
         real = torch.tensor([[1] * len(p) + [0] * (longest - len(p)) for p in pieces])
         real = real.to(self.device)
         return _pooled(self._model.get_text_features(input_ids=ids, attention_mask=real))
@@ -378,6 +396,19 @@ def _with_state(path: Path, config: Any, weights: Path) -> tuple[Any, list[str]]
         )
     missing, _ = model.load_state_dict(tensors, strict=False)
     return model, sorted(name for name in missing if not name.endswith("position_ids"))
+
+
+def _stretch(config: Any, path: Path) -> None:
+    """Take the number of positions from the weights: Long-CLIPs of the hub keep CLIP's 77."""
+    file = path / "model.safetensors"
+    if config.model_type != "clip" or not file.is_file():
+        return
+    from safetensors import safe_open
+
+    table = "text_model.embeddings.position_embedding.weight"
+    with safe_open(file, "pt") as held:
+        if table in held.keys():  # noqa: SIM118 - not a mapping
+            config.text_config.max_position_embeddings = held.get_slice(table).get_shape()[0]
 
 
 def _short(*texts: str) -> str:

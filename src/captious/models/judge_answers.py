@@ -31,6 +31,7 @@ _PAUSE = 1.0
 _LARGEST = 4_000_000  # bytes of an answer
 _RATING = re.compile(r"(?<![\d.])(?:1(?:\.0+)?|0?\.\d+|0)(?![\d])")
 _TEN = tuple("0123456789")
+_MISUNDERSTOOD = frozenset({400, 422})
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 Token = tuple[str, dict[str, float]]
@@ -135,13 +136,12 @@ def ask(endpoint: str, model: str, question: Question, tries: int = TRIES) -> An
     )
     if not endpoint.startswith(("http://", "https://")):
         raise UsageError(f"judge: the endpoint {endpoint!r} is not an http address")
-    request = urllib.request.Request(
-        f"{endpoint.rstrip('/')}/chat/completions", json.dumps(body).encode(), headers
-    )
+    address = f"{endpoint.rstrip('/')}/chat/completions"
     problem = ""
     for attempt in range(tries):
         if attempt:
             time.sleep(_PAUSE * 2 ** (attempt - 1))
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
                 return parsed(parse_json(reply.read(_LARGEST), endpoint))
@@ -151,7 +151,9 @@ def ask(endpoint: str, model: str, question: Question, tries: int = TRIES) -> An
             error.close()
             if error.code in (401, 403, 404):
                 raise UsageError(f"judge: {endpoint} refused ({problem})") from None
-            if error.code not in _PASSING:
+            if error.code in _MISUNDERSTOOD and "logprob" in said and "logprobs" in body:
+                del body["logprobs"], body["top_logprobs"]  # it has no probabilities to give
+            elif error.code not in _PASSING:
                 break
         except (OSError, InputError) as error:
             problem = str(error)
@@ -228,6 +230,28 @@ def smoothed(answer: Answer) -> tuple[float | None, bool]:
             return rating, False
         score += 0.1 ** (number + 1) * sum(digit * share for digit, share in shares.items())
     return (min(score, 1.0), True) if decimals else (rating, False)
+
+
+def digits_read(answer: Answer) -> list[tuple[str, dict[str, float]]]:
+    """Return the places of the rating with the probabilities of the digits there.
+
+    Example:
+        >>> tokens = (("0", {}), (".", {}), ("8", {"8": 0.75, "9": 0.25}))
+        >>> digits_read(Answer("0.8", tokens))
+        [('decimal 1', {'8': 0.75, '9': 0.25})]
+    """
+    written = "".join(token for token, _ in answer.tokens) or answer.text
+    match = _RATING.search(written)
+    if match is None:
+        return []
+    digits = _digits(answer)
+    whole = float(match[0]) >= 1.0
+    places = {"first digit": 0} if whole else {f"decimal {n}": n + 1 for n in (1, 2)}
+    return [
+        (name, {str(digit): share for digit, share in digits[match.start() + at].items()})
+        for name, at in places.items()
+        if at < len(match[0]) and digits.get(match.start() + at)
+    ]
 
 
 def _digits(answer: Answer) -> dict[int, dict[int, float]]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from captious.engine.evidence import photographs_of
 from captious.errors import InputError
 from captious.judgements import protocols
 from captious.meta import agreement, diagnostics, pictures
@@ -61,6 +62,22 @@ def specs(bench: Bench) -> tuple[list[str], dict[str, str]]:
     if "cider_d" in fine:
         fine.insert(fine.index("cider_d") + 1, "cider_d(by='row')")
     return fine, why
+
+
+_UNSEEN = {"chair": "chair(objects=False)", "captious_ref": "captious_ref(image=False)"}
+"""What stands for a metric where there is neither photograph nor label to look at."""
+
+
+def specs_on(bench: Bench, protocol: str) -> list[str]:
+    """Return the metrics of the page for one set: on a set without pictures, what can do so."""
+    fine = specs(bench)[0]
+    try:
+        samples = bench.judged(protocols.get(protocol).set).samples
+    except InputError:  # the page says what is missing
+        return fine
+    if samples.objects is not None or photographs_of(samples):
+        return fine
+    return [_UNSEEN.get(spec, spec) for spec in fine]
 
 
 def signatures(bench: Bench) -> list[str]:
@@ -175,6 +192,7 @@ class Page:
         return self._table(
             "How well does another photograph's caption fit? (Crisscrossed Captions, half B)",
             dict(zip(("tau-b", "rho"), CXC, strict=True)),
+            self._labels(CXC[0]),
         )
 
     def foils(self) -> str:
@@ -183,6 +201,7 @@ class Page:
         whole = self._table(
             "Is one wrong noun seen? (nocaps-FOIL)",
             dict(zip(("ties half", "ties wrong"), FOILS, strict=True)),
+            self._labels(name),
         )
         if self._lacking(name):
             return whole
@@ -234,16 +253,34 @@ class Page:
             return lacking_files(err, name)
         return ""
 
+    def _labels(self, protocol: str) -> str:
+        """Say what metrics that look had to look at."""
+        if self._lacking(protocol):
+            return ""
+        samples = self.bench.judged(protocols.get(protocol).set).samples
+        if samples.evidence.labels is not None:
+            joined = "val2014_objects" in samples.evidence.labels.source
+            nouns = ", which joins COCO's instances with nouns of the references" if joined else ""
+            return (
+                f"Metrics of object labels read `{samples.evidence.labels.source}`{nouns}; "
+                "[another page](results-companions.md) has them with labels that were detected."
+            )
+        if photographs_of(samples):
+            return ""
+        return (
+            "Neither the photographs of this set nor labels of them are here: metrics that need "
+            "one have no row, and `chair` and `captious_ref` stand with what references say alone."
+        )
+
     def _together(self, protocol: str) -> Evaluation:
         return self.bench.together(specs(self.bench)[0], protocol)
 
     def _results(self, protocol: str) -> list[Result]:
         """Return the results of all metrics; those without a value are noted."""
-        listed, why = specs(self.bench)
-        self.why |= why
+        self.why |= specs(self.bench)[1]
         results = []
         name = protocols.get(protocol).set
-        for spec in listed:
+        for spec in specs_on(self.bench, protocol):
             for result in self.bench.result(spec, protocol).results:
                 if result.reason:
                     self.why[f"{result.metric} on {name}"] = short(result.reason, 200)

@@ -43,7 +43,11 @@ SEE_ALSO = (
 def demands(bench: Bench) -> list[parallel.Task]:
     """Return everything that the page takes scores of, for processes that work ahead."""
     specs = page_tables.specs(bench)[0]
-    asked = [(s, p, "") for p in (*EXPERT, *CROWD, *PAIRS, *CXC, *FOILS) for s in specs]
+    asked = [
+        (s, p, "")
+        for p in (*EXPERT, *CROWD, *PAIRS, *CXC, *FOILS)
+        for s in page_tables.specs_on(bench, p)
+    ]
     analysed: list[tuple[tuple[str, str], str]] = []
     for item in catalogue.ITEMS:
         if item.demands is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Checks, same_text
+from captious.judgements.labels import Labels, own_labels
 from captious.judgements.sets._files import picture
 from captious.reading import read_parquet
 
@@ -16,6 +17,7 @@ SOURCES = (
     "coco/dataset_coco.json",
     "coco/val2014_captions.parquet",
 )
+LABELS = ("coco/instances_val2014.json", "coco/val2014_objects.parquet")
 _NUMBER = re.compile(r"(\d+)(?:\.\w+)?$")
 
 
@@ -78,6 +80,18 @@ def sentences(root: Path) -> dict[int, list[tuple[int | None, str]]]:
             (int(s["sentid"]), s["raw"].strip()) for s in entry["sentences"]
         ]
     return by_image
+
+
+def labels(root: Path) -> Labels | None:
+    """Return the labels of COCO's own annotators.
+
+    Those that were joined with nouns of the references stand in for them where there are no
+    photographs either; where there are, the detectors look instead.
+    """
+    own, joined = (root / name for name in LABELS)
+    if own.exists() or (root / "coco/images").is_dir():
+        return own_labels(own)
+    return own_labels(joined)
 
 
 def others(caption: str, references: list[str]) -> list[str]:

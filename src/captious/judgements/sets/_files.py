@@ -11,7 +11,7 @@ from typing import Any
 from captious.errors import InputError
 from captious.io import files
 from captious.judgements.judgement_set import Checks
-from captious.reading import parquet_columns, read_parquet
+from captious.reading import parquet_columns, parse_json, read_parquet
 
 
 def tab_lines(path: Path, columns: int, checks: Checks) -> Iterator[tuple[str, list[str]]]:
@@ -45,8 +45,9 @@ def records(
 ) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
     """Return the fields and (place, record) of a CSV, JSON or parquet file.
 
-    A JSON file is a list of objects, or an object of equally long lists. Columns of a parquet file
-    that usually hold pixels (``image``, ``img``) are not read unless ``keep`` names them.
+    A JSON file is a list of objects, one object per line, an object of objects, or an object of
+    equally long lists. Columns of a parquet file that usually hold pixels (``image``, ``img``) are
+    not read unless ``keep`` names them.
 
     Raises:
         InputError: it is neither.
@@ -58,7 +59,9 @@ def records(
         names = [n for n in parquet_columns(path) if n in keep or n not in ("image", "img")]
         content: Any = read_parquet(path, names).to_pylist()
     else:
-        content = files.read_json(path)
+        content = _json(path)
+    if isinstance(content, dict) and all(isinstance(v, dict) for v in content.values()):
+        content = list(content.values())
     if isinstance(content, dict) and all(isinstance(v, list) for v in content.values()):
         lengths = {len(v) for v in content.values()}
         if len(lengths) == 1:
@@ -69,6 +72,15 @@ def records(
         raise InputError(f"{path}: expected a list of objects, or lists of equal length by name")
     fields = list(dict.fromkeys(name for row in content for name in row))
     return fields, [(f"{path.name} entry {n}", row) for n, row in enumerate(content, 1)]
+
+
+def _json(path: Path) -> Any:
+    """The content of a JSON file; of several lines that are an object each, all of them."""
+    text = files.read_text(path)
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 and all(line[0] == "{" and line[-1] == "}" for line in lines):
+        return [parse_json(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+    return parse_json(text, path)
 
 
 def number(text: Any, low: float, high: float, place: str, checks: Checks) -> float:

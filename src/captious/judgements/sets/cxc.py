@@ -27,7 +27,7 @@ def _card(task: str, what: str, counts: str) -> Card:
         title=f"Crisscrossed Captions {task.upper()}: {what}, 0..5 (Parekh et al. 2021)",
         licence="see the repository; captions of COCO (CC BY 4.0)",
         files=(f"cxc/{task}_test.csv|cxc/{task}_val.csv", _COCO),
-        optional=("coco/images",),
+        optional=("coco/images", *(("|".join(_coco.LABELS),) if task == "sits" else ())),
         counts=counts,
         traps=(
             "captions are named by COCO annotation id: a caption file without ids does not do",
@@ -92,12 +92,13 @@ def load(card: Card, task: str, root: Path) -> JudgementSet:
         ids=[r[0] for r in rows],
         images=[r[3] for r in rows],
     )
+    gold = _coco.labels(root) if task == "sits" else None
     ratings = Ratings(
         np.arange(len(rows)), np.array([r[5] for r in rows]), np.zeros(len(rows), np.int64), 0, 5
     )
     return JudgementSet(
         card,
-        samples,
+        samples if gold is None else gold.add_to(samples),
         ratings,
         units,
         groups,
@@ -116,12 +117,15 @@ OTHERS = Card(
     title="Crisscrossed Captions SITS: captions rated for photographs of others, 0..5 (2021)",
     licence="free for any use (Google); captions of COCO (CC BY 4.0)",
     files=("cxc/sits_val.parquet", "|".join(_coco.SOURCES)),
-    optional=("coco/images",),
+    optional=("coco/images", "|".join(_coco.LABELS)),
     counts="44,722 pairs of the validation half, 19,722 of them with another photograph's caption",
     traps=(
         "a caption of the photograph itself is nearly always rated 5: it grades no metric and is "
         "left out here",
         "cut by photograph: make choices on the part A and report the part B",
+        "val2014_objects.parquet joins COCO's instances with the nouns of the references: a metric "
+        "that reads labels alone (vifidel) sees something of the references through it; it is read "
+        "where there are neither instances nor photographs",
     ),
     get="a table with the columns image_id, caption, caption_image_id, score of data/ of "
     "github.com/google-research-datasets/Crisscrossed-Captions goes to cxc/sits_val.parquet",
@@ -161,12 +165,13 @@ def load_others(root: Path) -> JudgementSet:
         ids=[f"{at}|{image}" for at, (image, _, _) in enumerate(rows)],
         images=[_coco.photograph(root, str(image), checks) for image, _, _ in rows],
     )
+    gold = _coco.labels(root)
     groups = np.empty(len(rows), object)
     groups[:] = [half(image) for image, _, _ in rows]
     values = np.array([score for _, _, score in rows])
     return JudgementSet(
         OTHERS,
-        samples,
+        samples if gold is None else gold.add_to(samples),
         Ratings(np.arange(len(rows)), values, np.zeros(len(rows), np.int64), 0, 5),
         samples.images,
         groups,

@@ -1,14 +1,17 @@
 """Polaris and Nebula: captions of modern models rated on a scale of five (Wada 2024, Matsuda 2024).
 
-CSV, JSON or parquet with the fields ``mt`` (or ``cand``), ``refs`` (a list, in a CSV in one cell),
-``score`` (or ``human_score``) and ``imgid`` (or ``file_name``), as the two are distributed. A list
-in a cell is read as a literal, never run as code.
+CSV, JSON (also one object per line) or parquet with the fields ``mt`` (or ``cand``), ``refs`` (a
+list, in a CSV in one cell), ``score`` (or ``human_score``) and ``imgid`` (or ``file_name``), as the
+two are distributed and as ``datasets`` of the hub writes them out. A list in a cell is read as a
+literal, never run as code.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import json
+import tokenize
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +30,12 @@ POLARIS = Card(
     optional=("polaris/images",),
     counts="26,123 rated captions in the test split",
     traps=(
-        "the hub copy calls the columns cand and human_score, the CSV mt and score",
+        "the copy on the hub (yuwd/Polaris) calls the columns cand and human_score and has no "
+        "imgid, which says what ratings belong to one photograph: add one, or take the CSV",
         "papers print tau-c",
     ),
-    get="polaris_test.csv of github.com/keio-smilab24/Polos (hub: yuwd/Polaris) goes to polaris/",
+    get="polaris_test.csv of the archive polaris.zip, which the README of "
+    "github.com/keio-smilab24/Polos links to, goes to polaris/",
 )
 NEBULA = Card(
     name="nebula",
@@ -44,8 +49,9 @@ NEBULA = Card(
         "(imgid, mt)",
     ),
     get="the test split of the hub data set Ka2ukiMatsuda/Nebula (fields file_name, refs, mt, "
-    "human_score), or the JSON of github.com/Ka2ukiMatsuda/DENEB, goes to nebula/nebula_test.json "
-    "(.csv, .parquet)",
+    "human_score) goes to nebula/nebula_test.parquet as it is, or to nebula_test.json or .csv as "
+    "datasets writes it without the column image; the CSV that the code of "
+    "github.com/Ka2ukiMatsuda/DENEB reads (mt, refs, score, imgid) does, too",
 )
 
 
@@ -100,16 +106,33 @@ def load(card: Card, root: Path) -> JudgementSet:
 
 
 def _list(cell: Any, place: str, checks: Checks) -> list[str]:
-    readers = (json.loads, ast.literal_eval) if isinstance(cell, str) else (lambda held: held,)
+    readers = (json.loads, _literal) if isinstance(cell, str) else (lambda held: held,)
     for read in readers:
         try:
             texts = read(cell)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
             continue
         if isinstance(texts, list) and texts and all(isinstance(x, str) for x in texts):
             return [x.strip() for x in texts]
     checks.bad("cells of references that are not a list of texts", f"{place}: {str(cell)[:40]}")
     return []
+
+
+def _literal(cell: str) -> Any:
+    """Read a list as Python or numpy writes it.
+
+    numpy (and so pandas and ``datasets``) puts no comma between texts, and Python takes two texts
+    without one for a single text.
+
+    Example:
+        >>> _literal("['a dog', 'one dog']"), _literal("['a dog' 'one dog']")
+        (['a dog', 'one dog'], ['a dog', 'one dog'])
+    """
+    texts = ast.literal_eval(cell)
+    if isinstance(texts, list) and all(isinstance(x, str) for x in texts):
+        tokens = tokenize.generate_tokens(io.StringIO(cell).readline)
+        return [ast.literal_eval(t.string) for t in tokens if t.type == tokenize.STRING]
+    return texts
 
 
 SETS = ((POLARIS, partial(load, POLARIS)), (NEBULA, partial(load, NEBULA)))
