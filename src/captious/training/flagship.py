@@ -49,7 +49,7 @@ CIDER = "cider_d(df='coco-val')"
 MEAN_F, MEAN_R = "bertscore_f(pool='mean')", "bertscore_r(pool='mean')"
 TEXT = ("bertscore_p", "bertscore_r", MEAN_F, CIDER)
 POOLS = {
-    # ViLBERTScore reads other features: with it every photograph is looked at twice (decision 9).
+    # Without ViLBERTScore, which would need one more network (decision 9).
     "captious_ref": ("bertscore_p", "bertscore_r", MEAN_F, MEAN_R, CIDER, "fit", "scan_words"),
     "captious_ref_text": TEXT,
     "captious_free": ("fit", "scan", "scan_words", "scan_weakest"),
