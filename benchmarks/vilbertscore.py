@@ -46,8 +46,8 @@ COMPACT = VilbertConfig(
 )  # fmt: skip
 SHIPPED = replace(
     COMPACT, v_feature_size=2560, v_hidden_size=256, v_num_hidden_layers=2, v_num_attention_heads=4,
-    v_intermediate_size=512, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1),
-    t_biattention_id=(4, 5),
+    v_intermediate_size=512, bi_hidden_size=256, bi_num_attention_heads=4,
+    v_biattention_id=(0, 1, 2), t_biattention_id=(4, 5, 6),
 )  # fmt: skip
 SIZES = {"shipped": SHIPPED, "compact": COMPACT, "full": VilbertConfig()}
 REGIONS = {"shipped": 36, "compact": 100, "full": 100}
