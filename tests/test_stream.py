@@ -29,6 +29,7 @@ from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.io.batches import Reader, shards
 from captious.io.sinks import sink_for
+from captious.io.tables import is_stored
 from captious.statistics import poisson
 from captious.types import Column
 
@@ -286,6 +287,21 @@ def test_from_the_shell(data, tmp_path, capsys):
     assert main(["score", str(place), "-o", str(out), "--workers", "3", "-q"]) == 2
     assert "--engine processes" in capsys.readouterr().err
     assert main(["score", str(tmp_path / "no*.parquet"), "--stream", "-q"]) == 3
+
+
+def test_a_stored_stream_is_a_table_for_other_verbs(data, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    place, folder = written(data, tmp_path / "in/a.parquet"), tmp_path / "scores"
+    for ending in ("parquet", "jsonl", "json"):
+        out = str(tmp_path / f"out.{ending}")
+        assert main(["score", str(place), "--stream", "-m", "bleu", "-o", out, "-q"]) == 0
+        assert is_stored(Path(out))
+        assert main(["verify", out]) == 0  # its intervals are not those of a run in memory
+        assert main(["compare", out, str(tmp_path / "out.parquet"), "-q"]) == 0
+    assert main(["score", str(place.parent), "-o", str(folder), "-m", "bleu", "-q"]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(folder / "a.parquet")]) == 2
+    assert "one file of a run over many" in capsys.readouterr().err
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path):

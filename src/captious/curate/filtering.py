@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captious.batch import Scorer
+from captious.batch import ERROR, Scorer
 from captious.columns import of_numbers
 from captious.curate import rows as files
 from captious.curate.expression import Condition, clauses
@@ -29,6 +29,8 @@ from captious.progress import Progress
 
 Mask = npt.NDArray[np.bool_]
 
+_REASONS = 10
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -38,6 +40,7 @@ class Kept:
         read: rows that were read.
         kept: rows that were kept.
         lost: rows that each clause cost.
+        unscored: why computed scores have no value -> how many rows that concerns.
         band: where the costly scores decided, if there were two stages.
         sure: rows that the cheap score alone decided.
     """
@@ -47,6 +50,7 @@ class Kept:
     lost: dict[str, int]
     band: Band | None = None
     sure: int = 0
+    unscored: dict[str, int] = field(default_factory=dict)
 
 
 def filter_rows(
@@ -79,7 +83,7 @@ def filter_rows(
                     writer.write(held, mask)
                     read, kept = read + len(held), kept + int(mask.sum())
                     bar.advance(len(held))
-    return Kept(read, kept, judge.lost, judge.band, judge.sure)
+    return Kept(read, kept, judge.lost, judge.band, judge.sure, scores.unscored)
 
 
 class _Judge:
@@ -148,13 +152,23 @@ class Scores:
     def __init__(self, columns: Mapping[str, str] | None, df: str) -> None:
         self._columns, self._df = columns, df
         self._made: dict[str, Scorer] = {}
+        self.unscored: dict[str, int] = {}
 
     def columns(self, table: pa.Table, names: Sequence[str], path: str) -> dict[str, Any]:
         """Return the named columns as arrays."""
         for name in names:
             if name not in table.column_names:
                 table = self._scorer(name, table, path)(table)
+                self._count(table.column(ERROR))
         return columns_of(table, names)
+
+    def _count(self, errors: pa.ChunkedArray) -> None:
+        """Count the reasons; those that name a row each stand for themselves up to a bound."""
+        for entry in errors.drop_null().value_counts().to_pylist():
+            reason = entry["values"]
+            if reason not in self.unscored and len(self.unscored) >= _REASONS:
+                reason = "other reasons"
+            self.unscored[reason] = self.unscored.get(reason, 0) + entry["counts"]
 
     def _scorer(self, name: str, table: pa.Table, path: str) -> Scorer:
         if name not in self._made:
@@ -166,6 +180,12 @@ class Scores:
                     f"{did_you_mean(name, table.column_names)} Columns: "
                     f"{', '.join(table.column_names)}."
                 ) from err
+            lacking = self._made[name].lacking(table.column_names)
+            if lacking is not None:
+                raise InputError(
+                    f"{path}: {name} needs {lacking}, and no column holds them. Name the column "
+                    f"with --columns WHAT=NAME; there are: {', '.join(table.column_names)}."
+                )
         return self._made[name]
 
 
@@ -217,7 +237,8 @@ def select_rows(
                       names if uids is not None else None, uid_column)  # fmt: skip
     if uids is not None:
         _write_uids(uids, names)
-    return Kept(len(values), int(mask.sum()), {f"top {top:g} by {by}": int((~mask).sum())})
+    lost = {f"top {top:g} by {by}": int((~mask).sum())}
+    return Kept(len(values), int(mask.sum()), lost, unscored=scores.unscored)
 
 
 def best(values: npt.NDArray[np.float64], top: float) -> Mask:

@@ -35,15 +35,13 @@ from captious.engine.stream import (
     ready,
 )
 from captious.errors import InputError, UsageError
-from captious.io.batches import ROWS, Reader
+from captious.io.batches import MANIFEST, ROWS, Reader
 from captious.io.files import replacing, sweep
 from captious.io.sinks import ParquetSink
 from captious.metrics.base import Metric
 from captious.progress import Progress
 from captious.reading import read_arrays, read_json
 from captious.types import CaptionSet
-
-MANIFEST = "captious.json"
 
 
 @dataclass(frozen=True)

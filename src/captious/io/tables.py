@@ -230,7 +230,8 @@ def is_stored(path: Path) -> bool:
         if kind == "parquet":
             import pyarrow.parquet as pq
 
-            return b"captious" in (pq.read_schema(path).metadata or {})
+            # Of the file, not of its schema: a stream knows its description last.
+            return b"captious" in (pq.read_metadata(path).metadata or {})
         if kind in ("json", "jsonl"):
             with open(path, "rb") as file:
                 return STORED.encode() in file.read(4096)
