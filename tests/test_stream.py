@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +110,32 @@ def test_csv_and_json_are_written_as_streams(data, whole, tmp_path):
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "whole.csv").read_text()
     assert (tmp_path / "out.corpus.csv").exists()
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex"])
+def test_tables_for_people_are_written_as_streams(ending, data, whole, tmp_path):
+    """Every caption stands there as it does after a run in memory."""
+    place = written(data, tmp_path / "in.parquet")
+    stream(ScoringJob([place], metrics=METRICS), sink_for(tmp_path / f"out.{ending}"), rows=40)
+    whole.save(tmp_path / f"whole.{ending}")
+    out, expected = ((tmp_path / f"{n}.{ending}").read_text() for n in ("out", "whole"))
+    if ending == "tex":
+        assert re.sub(r"\|bs_kind:poisson", "", out) == expected
+    else:
+        table = expected.split("\n\n")[1]
+        assert len(table.splitlines()) == len(data) + 2
+        assert out.split("\n\n")[1] == table
+        assert ("not shown: cider_d" in out) == (ending == "txt")
+        assert "cider_d: cider_d|refs:3" in out
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_several_systems_in_a_text_stream(data, tmp_path):
+    places = [written(data, tmp_path / f"{name}.parquet") for name in "ab"]
+    stream(ScoringJob(places, metrics="bleu_1"), sink_for(tmp_path / "out.txt"))
+    captions = (tmp_path / "out.txt").read_text().split("\n\n")[1].splitlines()
+    assert captions[0].split() == ["id", "system", "caption", "bleu_1"]
+    assert len(captions) == 2 * len(data) + 2
 
 
 def test_rows_of_an_image_stay_together_and_count_once(data, tmp_path):
@@ -284,6 +312,16 @@ def test_from_the_shell(data, tmp_path, capsys):
     out = tmp_path / "out.parquet"
     assert main(["score", str(place), "--stream", "-o", str(out), "-q"]) == 0
     assert "bleu_4" in capsys.readouterr().out
+    assert main(["score", str(place), "--stream", "-q", "-m", "bleu_1", "-f", "jsonl"]) == 0
+    head, *lines = map(json.loads, capsys.readouterr().out.splitlines())
+    assert head["corpus"]["bleu_1"]["value"] > 0
+    assert [line["id"] for line in lines] == [r["id"] for r in data]
+    assert main(["score", str(place), "--stream", "-q", "-m", "bleu_1", "-f", "latex"]) == 0
+    assert "\\begin{tabular}" in capsys.readouterr().out
+    refused = [["--rows", "5"], ["-f", "json", "-o", str(out)], ["--report", "r.html"]]
+    for options in refused:
+        assert main(["score", str(place), "--stream", "-q", *options]) == 2
+    capsys.readouterr()
     assert main(["score", str(place), "-o", str(out), "--workers", "3", "-q"]) == 2
     assert "--engine processes" in capsys.readouterr().err
     assert main(["score", str(tmp_path / "no*.parquet"), "--stream", "-q"]) == 3
@@ -297,7 +335,8 @@ def test_a_stored_stream_is_a_table_for_other_verbs(data, tmp_path, capsys):
         assert main(["score", str(place), "--stream", "-m", "bleu", "-o", out, "-q"]) == 0
         assert is_stored(Path(out))
         assert main(["verify", out]) == 0  # its intervals are not those of a run in memory
-        assert main(["compare", out, str(tmp_path / "out.parquet"), "-q"]) == 0
+        shutil.copy(out, tmp_path / f"again.{ending}")
+        assert main(["compare", out, str(tmp_path / f"again.{ending}"), "-q"]) == 0
     assert main(["score", str(place.parent), "-o", str(folder), "-m", "bleu", "-q"]) == 0
     capsys.readouterr()
     assert main(["verify", str(folder / "a.parquet")]) == 2
