@@ -180,13 +180,12 @@ def test_formats_hold_corpus_and_captions(tmp_path):
 def test_json_is_written_in_parts_that_add_up(tmp_path, monkeypatch):
     """What stands in the file is what the whole table is as JSON."""
     monkeypatch.setattr(tables, "_PART", 2)
-    table = captious.score(
-        ["a dog", "a cat", ""], [["a dog runs"], ["cats"], ["x"]], metrics="bleu"
-    )
-    for some in (table, captious.score([], [], metrics="bleu")):
-        some.save(tmp_path / "t.json")
-        whole = json.dumps(tables.to_json(some), indent=1, ensure_ascii=False) + "\n"
-        assert (tmp_path / "t.json").read_text(encoding="utf-8") == whole
+    references = [["a dog runs"], ["cats"], ["x"]]
+    table = captious.score(["a dog", "a cat", ""], references, metrics="bleu,rouge_l")
+    table.save(tmp_path / "t.json")
+    whole = json.dumps(tables.to_json(table), indent=1, ensure_ascii=False) + "\n"
+    assert (tmp_path / "t.json").read_text(encoding="utf-8") == whole
+    assert "".join(tables._listed([], 1)) == json.dumps([], indent=1)
     table.save(tmp_path / "t.csv")
     rows = (tmp_path / "t.csv").read_text().splitlines()
     assert [row.split(",")[1] for row in rows] == ["id", *table.ids]
