@@ -33,7 +33,8 @@ from captious.io.batches import Reader, shards
 from captious.io.sinks import sink_for
 from captious.io.tables import is_stored
 from captious.statistics import poisson
-from captious.types import Column
+from captious.text import document_frequency
+from captious.types import CaptionSet, Column
 
 METRICS = ("bleu", "rouge_l", "cider_d")
 WORDS = "a the dog cat man runs sits on red bus street park green ball small big".split()
@@ -305,6 +306,35 @@ def test_shards_resume_and_refuse(data, whole, tmp_path, crew):
     assert (out / "p0.parquet").stat().st_mtime_ns == kept
     with pytest.raises(UsageError, match="another job"):
         score_shards(ScoringJob([folder], metrics="bleu"), out)
+
+
+def test_a_folder_keeps_signatures(data, tmp_path):
+    """Finished files and a run that goes on must have the same tables and weights."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    written(data[:20], folder / "p.parquet")
+    table = tmp_path / "df.parquet"
+    for part in (data, data[:50]):  # the same name, another content
+        samples = CaptionSet.build([r["caption"] for r in part], [r["references"] for r in part])
+        document_frequency.count(samples, "ptb", False, "image").save(table)
+        job = ScoringJob([folder], metrics=f"cider_d(df={str(table)!r})")
+        if part is data:
+            score_shards(job, out)
+    with pytest.raises(UsageError, match=r"another signature: was cider_d.*is now cider_d"):
+        score_shards(job, out)
+
+
+def test_a_folder_names_what_was_seen(data, tmp_path):
+    """Labels are known while a file is scored; the summary of all files names them, too."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for name in "ab":
+        written([r | {"objects": ["dog"]} for r in data[:4]], folder / f"{name}.parquet")
+    for _ in range(2):  # scored, then read from what is finished
+        summary = score_shards(ScoringJob([folder], metrics="chair"), out)
+        single = captious.ScoreTable.load(out / "a.parquet")
+        assert "objects:given" in single.signatures["chair_i"]
+        assert summary.signatures == single.signatures
 
 
 def test_from_the_shell(data, tmp_path, capsys):
