@@ -209,6 +209,13 @@ def test_a_whole_number_above_one_is_a_number_of_rows():
     assert best(values, 100).sum() == 4  # a row without a score is never taken
 
 
+def test_select_by_what_is_no_number(tmp_path):
+    place = stored("jsonl", tmp_path)
+    for column, kind in (("caption", "text"), ("references", "lists")):
+        with pytest.raises(InputError, match=f"the column '{column}' holds {kind}, not numbers"):
+            select_rows(place, tmp_path / "out.jsonl", 0.5, column)
+
+
 def test_neither_a_share_nor_a_number(tmp_path):
     with pytest.raises(UsageError, match=r"a share \(0 to 1\) or a whole number of rows"):
         select_rows(tmp_path / "x.csv", tmp_path / "y.csv", 2.5, "fit")

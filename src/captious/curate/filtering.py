@@ -103,7 +103,7 @@ class _Judge:
         plan = self._two_stage
         if plan is None:
             return self._fulfilled(table, np.arange(table.num_rows), path)
-        cheap = self._cheap(table, plan.first, path)
+        cheap = self._scores.numbers(table, plan.first, path)
         done = np.zeros(len(cheap), bool)
         start = 0
         if self.band is None:
@@ -125,12 +125,6 @@ class _Judge:
         done |= self._fulfilled(table, start + np.flatnonzero(sure == 0), path)
         done[start:] |= sure > 0
         return done
-
-    def _cheap(self, table: pa.Table, name: str, path: str) -> Floats:
-        cheap = self._scores.columns(table, [name], path)[name]
-        if cheap.dtype == object:
-            raise InputError(f"{path}: the column {name!r} holds text, not numbers")
-        return cheap
 
     def _fulfilled(self, whole: pa.Table, left: npt.NDArray[np.int64], path: str) -> Mask:
         """Apply the clauses to some rows, each to those that the ones before have left."""
@@ -161,6 +155,13 @@ class Scores:
                 table = self._scorer(name, table, path)(table)
                 self._count(table.column(ERROR))
         return columns_of(table, names)
+
+    def numbers(self, table: pa.Table, name: str, path: str) -> Floats:
+        """Return one column, which has to hold numbers."""
+        column = self.columns(table, [name], path)[name]
+        if column.dtype == object:
+            raise InputError(f"{path}: the column {name!r} holds {_kind(column)}, not numbers")
+        return column
 
     def _count(self, errors: pa.ChunkedArray) -> None:
         """Count the reasons; those that name a row each stand for themselves up to a bound."""
@@ -226,7 +227,7 @@ def select_rows(
     with Progress("reading scores", None, "rows") as bar:
         for path, _ in pairs:
             for part in files.read(path):
-                held.extend(scores.columns(part.table, [by], path)[by].tolist())
+                held.extend(scores.numbers(part.table, by, path).tolist())
                 bar.advance(len(part))
     values = np.frombuffer(held)
     mask = best(values, top)
@@ -239,6 +240,12 @@ def select_rows(
         _write_uids(uids, names)
     lost = {f"top {top:g} by {by}": int((~mask).sum())}
     return Kept(len(values), int(mask.sum()), lost, unscored=scores.unscored)
+
+
+def _kind(column: npt.NDArray[Any]) -> str:
+    """Say what a column holds that is no numbers."""
+    first = next((value for value in column if value is not None), None)
+    return "text" if isinstance(first, str) else f"{type(first).__name__}s"
 
 
 def best(values: npt.NDArray[np.float64], top: float) -> Mask:
