@@ -24,7 +24,7 @@ from captious.metrics._meteor.words import java_hash
 from captious.metrics.meteor import Meteor
 from captious.report.pictures import draw
 from captious.text import paraphrase
-from captious.text.paraphrase import Paraphrases
+from captious.text.paraphrase import Paraphrases, Places, distinct
 from captious.types import CaptionSet, Sample
 
 pytest.importorskip("numba", reason="numba is not installed (extra: meteor)")
@@ -280,6 +280,18 @@ def test_words_of_equal_hash_are_one_word():
 
 
 # -- the paraphrase index ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_places_are_the_same_searched_for_or_looked_up(size):
+    """A few values are searched for, many are looked up in a table of all: the same answer."""
+    draw = np.random.default_rng(0)
+    chosen = np.unique(draw.integers(0, size, 30))
+    values = np.concatenate([chosen, draw.integers(0, size, 60), [0, size - 1]])
+    expected = [int(np.flatnonzero(chosen == v)[0]) if v in chosen else -1 for v in values]
+    assert Places(chosen, size)(values).tolist() == expected
+    assert distinct(values, size).tolist() == sorted(set(values.tolist()))
+
 
 TABLE = [
     ("a dog", "the dog"), ("a dog", "one puppy"), ("automobile", "car"), ("automobile", "a dog"),

@@ -88,6 +88,15 @@ def test_a_stopped_run_over_an_archive_goes_on(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
+def test_a_list_may_hold_file_names_only(kind, tmp_path):
+    place, made = ARCHIVES[kind](tmp_path / kind), extract.Extractor([Mean()], 1)
+    store, _ = extract.extract_folder(place, tmp_path / "r", made, only=["b.PNG"])
+    assert list(store.ids()) == ["deep/b.PNG"]
+    with pytest.raises(InputError, match=r"no photograph 'x.png' \(it holds, for example, 'a.png'"):
+        extract.extract_folder(place, tmp_path / "r", made, only=["x.png"])
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
 def test_names_that_point_out_of_the_archive_are_not_read(kind, tmp_path):
     outside = {"../out.png": png(1), "/etc/out.png": png(2), "in/../../out.png": png(3)}
     place = ARCHIVES[kind](tmp_path / kind, {**MEMBERS, **outside})

@@ -16,7 +16,7 @@ from captious.errors import InputError, UsageError  # noqa: E402
 from captious.evidence.region_formats import open_regions  # noqa: E402
 from captious.evidence.regions import MemoryRegions, RegionSet, save_regions  # noqa: E402
 from captious.metrics.vilbertscore import Vilbertscore  # noqa: E402
-from captious.models import scan  # noqa: E402
+from captious.models import fit, scan  # noqa: E402
 from captious.models.image_text import WordPieces  # noqa: E402
 from captious.models.vilbert import Vilbert  # noqa: E402
 from captious.models.vilbert_config import VilbertConfig  # noqa: E402
@@ -53,7 +53,7 @@ from captious.training.vilbert_objectives import (  # noqa: E402
     token_f,
 )
 from captious.training.vilbert_run import train  # noqa: E402
-from captious.training.vilbert_teacher import Found, LookingTeacher  # noqa: E402
+from captious.training.vilbert_teacher import Found, LookingTeacher, WholeCaptions  # noqa: E402
 from captious.training.whitened import Whitening  # noqa: E402
 from captious.types import CaptionSet  # noqa: E402
 from seeing import Seeing  # noqa: E402
@@ -360,10 +360,9 @@ def test_a_teacher_that_looks_compares_with_random_captions_and_their_words(tmp_
     model, words = scan.load(folder)
     model.eval()
     assert len(teacher.usual_words) == 8  # one word of each caption can be shown
+    which, at = torch.tensor([[3, 3, 3], [3, 5, 3]]), torch.tensor([[0, 1, 2], [0, 2, 0]])
     for flip in (0, 1):
-        mixed = teacher.regions[flip][[3, 5], [0, 2]]  # regions of two photographs
-        sets = torch.stack([teacher.regions[flip][3], torch.cat([mixed, mixed[:1]])]).float()
-        found = teacher(sets, pairs)
+        found = teacher(which, at, pairs, flip)
         assert len(found) == 32
         with torch.inference_mode():
             seen = np.stack([stores[flip]["3.jpg"].features[0], stores[flip]["5.jpg"].features[2]])
@@ -391,10 +390,63 @@ def test_a_teacher_that_looks_compares_with_random_captions_and_their_words(tmp_
     spelled[0][0] = ["dog", "cat", "here", "a"]
     texts[0][0] = "dog cat here a"
     teacher = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here"})
-    dog, cat, *rest = teacher(teacher.regions[0][:1].float(), [[(0, 0)]])[0].fits.tolist()
+    first = torch.zeros(1, 3, dtype=torch.long), torch.arange(3)[None]
+    dog, cat, *rest = teacher(*first, [[(0, 0)]])[0].fits.tolist()
     assert rest == pytest.approx([(dog + cat) / 2] * 2, abs=1e-5)
     none = LookingTeacher(folder, stores, names, texts, spelled, {"a", "here", "dog", "cat"})
-    assert len(set(none(none.regions[0][:1].float(), [[(0, 0)]])[0].fits.tolist())) == 1
+    assert len(set(none(*first, [[(0, 0)]])[0].fits.tolist())) == 1
+
+
+class Whole:
+    """One network of `fit` with random weights; a caption's vector is drawn from its letters."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        config = fit.FitConfig(img_dim=10, regions=3, inner=6, dim=4, piece_dim=5, pieces=7)
+        self.members = [fit.FitNetwork(config).eval() for _ in range(2)]
+
+    def texts(self, texts):
+        drawn = [torch.Generator().manual_seed(sum(map(ord, text))) for text in texts]
+        return torch.stack([torch.randn(8, generator=one) for one in drawn])
+
+
+def test_whole_captions_are_judged_by_the_vector_of_what_is_shown(tmp_path):
+    sources = files(tmp_path)
+    names = [f"{n}.jpg" for n in range(8)]
+    texts = [[f"a {w} here", f"one {w}"] for w in ("dog", "cat", "boat", "tree") * 2]
+    stores = [open_regions(p) for p in (sources.regions, sources.flipped)]
+    usual = [(i, 0) for i in range(8)]
+    model = Whole()
+    judge = WholeCaptions(model, stores, names, texts, usual)
+    which, at = torch.tensor([[3, 3, 3], [3, 5, 3]]), torch.tensor([[0, 1, 2], [0, 2, 1]])
+    asked = [[(3, 0), (5, 1)], [(2, 0), (2, 1)]]
+    for flip, store in enumerate(stores):
+        with torch.inference_mode():
+            fits = judge(which, at, asked, flip)
+            # All regions of a photograph, in order, are the photograph itself.
+            features = torch.tensor(np.array(store["3.jpg"].features))[None].float()
+            vector = torch.cat([net.image(features) for net in model.members], 1)[0] / 2**0.5
+            random = model.texts([texts[i][k] for i, k in usual]) @ vector
+            own = model.texts([texts[i][k] for i, k in asked[0]]) @ vector
+        assert torch.allclose(fits[0], (own - random.mean()) / random.std(), atol=0.02)
+        assert not torch.allclose(fits[1, 0], fits[1, 1])
+
+
+def test_the_whole_caption_is_half_of_what_the_teacher_says(tmp_path):
+    sources = files(tmp_path)
+    names = [f"{n}.jpg" for n in range(8)]
+    texts = [[f"a {w} here"] for w in ("dog", "cat", "boat", "tree") * 2]
+    spelled = [[text.split() for text in own] for own in texts]
+    stores = [open_regions(sources.regions)]
+    told = grounding(tmp_path / "scan"), stores, names, texts, spelled, {"a", "here", "dog"}
+    which, at = torch.tensor([[0, 0, 0]]), torch.arange(3)[None]
+    alone = LookingTeacher(*told)(which, at, [[(0, 0)]])[0].fits[0]  # no region shows a dog
+    both = LookingTeacher(*told, whole=Whole())
+    with torch.inference_mode():
+        overall = both.overall(which, at, [[(0, 0)]], 0)[0, 0]
+    assert abs(float(overall - alone)) > 0.1
+    fits = both(which, at, [[(0, 0)]])[0].fits[0]
+    assert float(fits) == pytest.approx(float(alone + overall) / 2, abs=1e-4)
 
 
 def test_words_that_fit_are_to_be_moved_and_others_are_not():
@@ -444,9 +496,9 @@ class Looks:
         self.regions = [own[:, None, None].expand(-1, 3, 1), own[:, None, None].expand(-1, 3, 1)]
         self.kinds = kinds
 
-    def __call__(self, regions, texts):
+    def __call__(self, which, at, texts, store=0):
         out = []
-        for mine, some in zip(regions, texts, strict=True):
+        for mine, some in zip(self.regions[store][which, at], texts, strict=True):
             for i, _ in some:
                 same = (mine == i % self.kinds).float().flatten()
                 fits = torch.tensor([1.5 + 1.5 * float(same.mean()), 1.5])
@@ -550,10 +602,27 @@ def test_learning_to_look_resumes_exactly(tmp_path):
         assert torch.equal(value, rest.average[name]), name
 
 
-def test_learning_to_look_needs_a_start_and_a_teacher(tmp_path):
+def test_without_a_run_to_start_from_words_stay_where_the_encoder_has_them(tmp_path):
     data = replace(toy(), looking=Looks(toy()))
-    with pytest.raises(UsageError, match="--start"):
-        LookingTrainer(SMALL, data, PIECES, LOOK, tmp_path).still(torch.tensor([[1, 5, 2]]))
+    options = replace(LOOK, images=16, longest=8, steps=2, align_steps=2, validate=2)
+    trainer = LookingTrainer(SMALL, data, PIECES, options, tmp_path)
+    ids, mask = torch.tensor([[1, 5, 10, 2], [1, 6, 2, 0]]), torch.tensor([4, 3])
+    model = trainer.model.eval()
+    alone = []
+    with torch.no_grad():  # the block comes before the second layer
+        for row, length in zip(ids, mask, strict=True):
+            alone.append(
+                model.encoder.layer[0](model.embeddings(row[None, :length], None), None)[0]
+            )
+    trainer.run(judge)
+    states = trainer.still(ids)
+    for row, own in zip(states, alone, strict=True):
+        wanted = torch.nn.functional.normalize(own, dim=-1)
+        assert torch.allclose(row[: len(own)], wanted, atol=2e-3)
+    assert not states[1, 3].any()
+
+
+def test_learning_to_look_needs_a_teacher(tmp_path):
     with pytest.raises(UsageError, match="grounding model"):
         LookingBatches(toy(), PIECES, LOOK, 4)()
 
@@ -594,6 +663,8 @@ def test_learning_to_look_by_command(tmp_path, capsys):
     assert cli.main([*common, "-o", str(tmp_path / "first")]) == 0
     assert cli.main([*common, "--look", "scan-coco", "-o", str(tmp_path / "x")]) == 2
     assert "--start" in capsys.readouterr().err
+    assert cli.main([*common, "--whole", "fit-coco", "-o", str(tmp_path / "x")]) == 2
+    assert "--look" in capsys.readouterr().err
     last = [*common, "--start", str(tmp_path / "first")]
     last += ["--look", str(grounding(tmp_path / "scan"))]
     assert cli.main([*last, "--flipped", str(sources.flipped), "-o", str(tmp_path / "last")]) == 0

@@ -22,8 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--start", type=Path, metavar="PATH",
                         help="an earlier run to start from (or a file in its run/)")  # fmt: skip
     parser.add_argument("--look", metavar="MODEL",
-                        help="with --start: the second stage, learning to look from a grounding "
-                        "model (scan-coco, or a folder)")  # fmt: skip
+                        help="learn to look from a grounding model (scan-coco, "
+                        "or a folder)")  # fmt: skip
+    parser.add_argument("--whole", metavar="MODEL",
+                        help="with --look: a model of fit that judges whole captions "
+                        "beside it")  # fmt: skip
     parser.add_argument("--flipped", type=Path, metavar="STORE",
                         help="features of the mirrored train photographs")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
@@ -54,8 +57,10 @@ def run(args: argparse.Namespace) -> int:
     from captious.training.vilbert_looking import LOOK
     from captious.training.vilbert_run import train
 
-    if args.look and args.start is None:
-        raise UsageError("--look continues another run: give its folder with --start")
+    if args.whole and not args.look:
+        raise UsageError("--whole helps to learn to look: give a grounding model with --look")
+    if args.look and args.start is None and args.text == "none":
+        raise UsageError("--look begins with a text encoder (--text) or with a run (--start)")
     config = read_config(args.config) if args.config is not None else COMPACT
     recipe = LOOK if args.look else VilbertOptions()
     asked = {
@@ -91,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
             _options.remark("  ".join(told))
 
     folder = train(
-        sources, config, options, args.output, text, report, args.start, looking, FUNCTION_WORDS
-    )
+        sources, config, options, args.output, text, report, args.start, looking,
+        FUNCTION_WORDS, args.whole,
+    )  # fmt: skip
     _options.remark(f"wrote {folder}; use it as vilbertscore(model='{folder}')")
     return 0

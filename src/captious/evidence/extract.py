@@ -42,7 +42,7 @@ from captious.errors import InputError, MissingExtra, UsageError
 from captious.evidence.handles import ExtractedRegions
 from captious.evidence.images import open_photograph, photograph_digest
 from captious.evidence.photographs import open_photographs
-from captious.evidence.regions import RegionFolder, RegionSet, RegionWriter
+from captious.evidence.regions import KeyTable, RegionFolder, RegionSet, RegionWriter
 from captious.progress import Progress
 from captious.reading import read_bytes, reading
 
@@ -505,7 +505,7 @@ def extract_folder(
         target: where the store is written.
         extract: what turns a photograph into regions.
         part: photographs that are written at once.
-        only: names of the photographs to take, relative to the folder or archive; None = all.
+        only: photographs to take, by path inside the folder or archive, or file name; None = all.
 
     Returns:
         The store, and one line per photograph that could not be read.
@@ -520,11 +520,7 @@ def extract_folder(
         )
     writer = RegionWriter(target, extract.dim, extract.source)
     if only is not None:
-        held = set(names)
-        absent = [name for name in only if name not in held]
-        if absent:
-            raise InputError([f"{photographs}: there is no photograph {name!r}" for name in absent])
-        names = list(dict.fromkeys(only))
+        names = _chosen(photographs, names, only)
     done = writer.done()
     left = [name for name in names if name not in done]
     problems: list[str] = []
@@ -544,6 +540,19 @@ def extract_folder(
             if sets:
                 writer.write_part(sets)
     return RegionFolder(target), collection.problems + problems
+
+
+def _chosen(place: Path | str, names: Sequence[str], only: Sequence[str]) -> list[str]:
+    """Return the names of the photographs that a list asks for, in the order of the list."""
+    table = KeyTable(names)
+    rows = {name: table.find(name) for name in only}
+    absent = [name for name, row in rows.items() if row is None]
+    if absent:
+        raise InputError(
+            [f"{place}: there is no photograph {name!r} (it holds, for example, {names[0]!r})"
+             for name in absent]
+        )  # fmt: skip
+    return list(dict.fromkeys(names[row] for row in rows.values() if row is not None))
 
 
 def _readable_parts(

@@ -257,7 +257,7 @@ def self_cider(matrix: Floats) -> float:
     total = roots.sum()
     if total == 0:  # captions without words have nothing in common, and nothing else either
         return 0.0
-    return float(np.clip(-np.log(roots.max() / total) / np.log(len(matrix)), 0.0, 1.0))
+    return float(np.clip(np.log(total / roots.max()) / np.log(len(matrix)), 0.0, 1.0))
 
 
 def _keys(samples: CaptionSet) -> list[Key]:

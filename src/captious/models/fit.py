@@ -99,9 +99,13 @@ class ImageSide(nn.Module):
 
     def forward(self, features: Tensor, places: Tensor | None = None) -> Tensor:
         """``places`` says which of the regions these are, the whole photograph first."""
-        place = self.place if places is None else self.place[places]
-        seen = functional.relu(self.first(features) + place.to(features.dtype))
+        seen = self.seen(features, places)
         return self.head(torch.cat([seen[:, 0], seen.amax(1), seen.mean(1)], 1))
+
+    def seen(self, features: Tensor, places: Tensor | None = None) -> Tensor:
+        """What the first layer makes of every region ``[n, regions, inner]``."""
+        place = self.place if places is None else self.place[places]
+        return functional.relu(self.first(features) + place.to(features.dtype))
 
 
 class TextSide(nn.Module):

@@ -38,6 +38,7 @@ _FORMAT: Final = 2
 _ARRAYS: Final = ("labels", "children", "sources", "bounds", "targets")
 _CHUNK: Final = 1 << 23
 _BLOCK: Final = 1 << 17  # pairs that are sifted at once
+_FEW: Final = 50  # below this share of a table, searching is cheaper than marking
 _SHIFT: Final = 20  # while building, an edge is (node << 20 | word)
 _WORD: Final = (1 << _SHIFT) - 1
 
@@ -91,23 +92,59 @@ class Paraphrases:
         ``nodes`` is sorted and free of repeats; results are places in it. The rank orders the
         paraphrases of one phrase as the table does.
         """
-        place = np.full(len(self.children), -1, np.int32)
-        place[nodes] = np.arange(len(nodes))
-        source = np.flatnonzero(place[self.sources] >= 0)
+        size = len(self.children)
+        among_nodes, row = Places(nodes, size), Places(self.sources, size)(nodes)
+        phrases = np.flatnonzero(row >= 0)
+        source = row[phrases]
         count = self.bounds[source + 1] - self.bounds[source]
         # Common words have thousands of paraphrases, few of which occur: sift block by block.
-        blocks = np.split(source, np.flatnonzero(np.diff(np.cumsum(count) // _BLOCK)) + 1)
+        blocks = np.split(phrases, np.flatnonzero(np.diff(np.cumsum(count) // _BLOCK)) + 1)
         kept_blocks: list[tuple[Int32s, Int32s, Int32s]] = []
         for block in blocks:
-            count = self.bounds[block + 1] - self.bounds[block]
+            begin = self.bounds[row[block]]
+            count = self.bounds[row[block] + 1] - begin
             rank = np.arange(count.sum(), dtype=np.int32)
             rank -= np.repeat(np.cumsum(count, dtype=np.int32) - count, count)
-            target = place[self.targets[np.repeat(self.bounds[block], count) + rank]]
-            phrase = np.repeat(place[self.sources[block]], count)
+            target = among_nodes(self.targets[np.repeat(begin, count) + rank])
+            phrase = np.repeat(block.astype(np.int32), count)
             keep = target >= 0
             kept_blocks.append((phrase[keep], target[keep], rank[keep]))
         phrase, target, rank = (np.concatenate(column) for column in zip(*kept_blocks, strict=True))
         return phrase, target, rank
+
+
+class Places:
+    """Where values stand among chosen ones, sorted and below ``size``; -1 for others.
+
+    A few values are searched for; with many, all of them have a place in one table.
+    """
+
+    def __init__(self, chosen: npt.NDArray[Any], size: int) -> None:
+        self.chosen, self.size = chosen, size
+
+    @cached_property
+    def _table(self) -> Int32s:
+        table = np.full(self.size, -1, np.int32)
+        table[self.chosen] = np.arange(len(self.chosen))
+        return table
+
+    def __call__(self, values: npt.NDArray[Any]) -> Int32s:
+        """Return the place of each value."""
+        if len(values) * _FEW >= self.size:
+            return np.asarray(self._table[values])
+        place = np.searchsorted(self.chosen, values)
+        found = place < len(self.chosen)
+        found[found] = self.chosen[place[found]] == values[found]
+        return np.where(found, place, -1).astype(np.int32)
+
+
+def distinct(values: npt.NDArray[Any], size: int) -> Int64s:
+    """Return the distinct values below ``size``, sorted."""
+    if len(values) * _FEW < size:
+        return np.unique(values).astype(np.int64)
+    seen = np.zeros(size, bool)
+    seen[values] = True
+    return np.flatnonzero(seen)
 
 
 def locate(path: Path | str | None = None) -> Path:

@@ -8,12 +8,14 @@ nothing. A path to a text file, one word per line, works wherever a name does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from captious.errors import UsageError, did_you_mean
 from captious.reading import read_text
 from captious.text.stopwords_tbr import TBR
+from captious.text.tokens import is_word
 
 _NLTK = """
 a about above after again against ain all am an and any are aren aren't as at be because been
@@ -82,3 +84,15 @@ def stop_words(name: str) -> frozenset[str]:
         f"no stop list is called {name!r}.{did_you_mean(name, LISTS)} "
         f"Known: {', '.join(LISTS)}; a path to a file with one word per line works too."
     )
+
+
+def telling_words(words: Sequence[str], weights: Sequence[float], count: int = 3) -> list[int]:
+    """Return places of the content words that weigh most; of other words where there is none.
+
+    Example:
+        >>> telling_words(["a", "dog", "with", "a", "ball"], [0.3, 0.2, 0.4, 0.0, 0.1])
+        [1, 4]
+    """
+    spoken = [k for k, word in enumerate(words) if is_word(word)]
+    telling = [k for k in spoken if words[k].lower() not in NLTK]
+    return sorted(telling or spoken, key=lambda k: -weights[k])[:count]

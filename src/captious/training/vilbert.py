@@ -53,10 +53,11 @@ from captious.training.whitened import Whitening
 COMPACT = VilbertConfig(
     hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536,
     v_hidden_size=256, v_num_hidden_layers=2, v_num_attention_heads=4, v_intermediate_size=512,
-    v_target_size=128, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1),
-    t_biattention_id=(4, 5),
+    v_target_size=128, bi_hidden_size=256, bi_num_attention_heads=4, v_biattention_id=(0, 1, 2),
+    t_biattention_id=(4, 5, 6),
 )  # fmt: skip
-"""The text stream has the shape of MiniLM-L6; blocks come before its last two layers."""
+"""The text stream has the shape of MiniLM-L6; blocks come before, between and behind
+its last two layers."""
 
 
 def start_text(model: Vilbert, state: Mapping[str, Tensor]) -> list[str]:

@@ -1,12 +1,15 @@
-"""The second stage: a trained ViLBERT learns to look.
+"""A ViLBERT learns to look.
 
-After the first stage words can be compared well, but what the photograph at hand adds to the score
-is next to nothing: a few thousand captioned photographs teach it too little. A grounding model
-(SCAN), made for nothing else, knows more, and of *any* set of regions and any caption. So the text
-states of the last block are taught directly: they are to be what they were given a blank
-photograph before this stage, moved along one fixed direction by how well the teacher finds the
-caption and the word to fit, one way or the other. Words that fit come closer to each other, and F
-rises; those that do not fit go away from them. Given a blank photograph, nothing moves.
+Masked words and regions, matching and the score itself make words easier to compare, but what the
+photograph at hand adds to the score is next to nothing: captioned photographs teach it too little.
+A grounding model (SCAN), made for nothing else, knows more, and of *any* set of regions and any
+caption. So the text states of the last block are taught directly: they are to be what they were
+before, moved along one fixed direction by how well the teacher finds the caption and the word to
+fit, one way or the other. Words that fit come closer to each other, and F rises; those that do not
+fit go away from them. Given a blank photograph, nothing moves. *Before* means by the text encoder
+that the run starts from, at the depth of the last block; in a run that goes on with another, by
+that one's network with a blank photograph.
+
 One number per word teaches attention slowly, so half of the heads of every block also learn the
 teacher's dot product of each word with each region.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from captious.errors import InputError, UsageError
-from captious.models.vilbert import CoAttention, Vilbert
+from captious.models.vilbert import CoAttention, Vilbert, key_mask
 from captious.models.vilbert_heads import MATCH
 from captious.progress import track
 from captious.training.vilbert import VilbertTrainer
@@ -38,7 +42,7 @@ from captious.training.vilbert_objectives import grading_loss
 
 LOOK = VilbertOptions(
     steps=1000, align_steps=300, learning_rate=5e-4, text_rate=1e-4, warmup=40, left_out=1 / 3,
-    matching=0.2, dropout=0.0, average=0.985, validate=100,
+    matching=0.2, dropout=0.0, average=0.985, moved=0.3, validate=100,
 )  # fmt: skip
 """Slower text, no dropout but that of features, averaged weights."""
 
@@ -125,8 +129,7 @@ class LookingBatches(Batches):
         shown[blank] = 0.0 if data.blank is None else data.blank
         places[blank] = places[blank][:, :1]
         blocks = self._captions(images, others, mixed)
-        regions = teacher.regions[int(turned)][which, at].float()
-        lessons = teacher(regions, list(zip(*blocks, strict=True)))
+        lessons = teacher(which, at, list(zip(*blocks, strict=True)), int(turned))
         texts = [self._cut(data.captions[i][k]) for block in blocks for i, k in block]
         return {
             "ids": torch.from_numpy(padded(texts)),
@@ -188,7 +191,7 @@ def _dots(texts: list[tuple[int, ...]], dots: list[Tensor], blank: Tensor) -> Te
 
 
 class LookingTrainer(VilbertTrainer):
-    """The run of this stage; it has to begin with the best weights of another."""
+    """The run of this stage; it begins with a text encoder, or with the best weights of another."""
 
     starts_at = "best.pt"
 
@@ -199,6 +202,7 @@ class LookingTrainer(VilbertTrainer):
         )
         draw = torch.Generator().manual_seed(0)
         self.direction = F.normalize(torch.randn(self.config.hidden_size, generator=draw), dim=0)
+        self.encoder = deepcopy(self.model).eval().requires_grad_(False)
         self.before: Vilbert | None = None
         self._still: dict[tuple[int, ...], Tensor] = {}
 
@@ -209,29 +213,41 @@ class LookingTrainer(VilbertTrainer):
         self.before.load_state_dict(self.model.state_dict())
 
     def still(self, ids: Tensor) -> Tensor:
-        """Unit states of texts given a blank photograph, by the weights of the beginning."""
-        if self.before is None:
-            raise UsageError("learning to look continues another run: give it with --start")
+        """Unit states of texts that nothing has moved, by the weights of the beginning."""
         keys = [tuple(row[row != 0].tolist()) for row in ids]
         new = [at for at, key in enumerate(keys) if key not in self._still]
         if new:
             new_ids = ids[new, : max(len(keys[at]) for at in new)]
             with torch.no_grad():
-                seen = self.data.features.new_zeros(1, 1, self.data.features.shape[-1]).float()
-                if self.data.blank is not None:
-                    seen = self.data.blank.reshape(1, 1, -1).float()
-                image = self.before.image_alone(seen, self.data.boxes[:1, :1], None)
-                image = image.take(torch.zeros(len(new_ids), dtype=torch.long))
-                mask = new_ids != 0
-                text = self.before.text_alone(new_ids, mask, None)
-                *_, (new_states, _) = self.before.together(
-                    text, mask, image, None, last=self.config.blocks
-                )
+                if self.before is None:
+                    new_states = self._encoded(new_ids)
+                else:
+                    new_states = self._before_blank(self.before, new_ids)
             for at, states in zip(new, F.normalize(new_states, dim=-1), strict=True):
                 self._still[keys[at]] = states[: len(keys[at])].half()
         mine = [self._still[key].float() for key in keys]
         states = nn.utils.rnn.pad_sequence(mine, batch_first=True)
         return F.pad(states, (0, 0, 0, ids.shape[1] - states.shape[1]))
+
+    def _encoded(self, ids: Tensor) -> Tensor:
+        """States of the text encoder at the depth of the last block."""
+        mask = ids != 0
+        states = self.encoder.embeddings(ids, None)
+        for layer in self.encoder.encoder.layer[: self.config.t_biattention_id[-1]]:
+            states = layer(states, key_mask(mask))
+        return states
+
+    def _before_blank(self, before: Vilbert, ids: Tensor) -> Tensor:
+        """States of the run that this one goes on with, given a blank photograph."""
+        seen = self.data.features.new_zeros(1, 1, self.data.features.shape[-1]).float()
+        if self.data.blank is not None:
+            seen = self.data.blank.reshape(1, 1, -1).float()
+        image = before.image_alone(seen, self.data.boxes[:1, :1], None)
+        image = image.take(torch.zeros(len(ids), dtype=torch.long))
+        mask = ids != 0
+        text = before.text_alone(ids, mask, None)
+        *_, (states, _) = before.together(text, mask, image, None, last=self.config.blocks)
+        return states
 
     def align(self) -> None:
         """Before the first step: the first block's queries and keys learn to see as the teacher.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from captious.evidence.region_formats import open_regions
 from captious.evidence.regions import RegionStore, require
+from captious.models import fit
 from captious.models.image_text import WordPieces, as_regions
 from captious.models.vilbert_config import VilbertConfig
 from captious.models.vilbert_load import save_vilbert, text_encoder_state
@@ -41,12 +42,13 @@ def train(
     start: Path | None = None,
     looking: Path | None = None,
     unseen: Container[str] = (),
+    whole: str | None = None,
 ) -> Path:
     """Train (or go on with) a model and write its folder: weights, configuration, card, curve.
 
     ``start`` is the folder of an earlier run whose weights this one begins with, or a file of its;
-    ``looking`` the folder of a grounding model (SCAN), which makes this the second stage;
-    ``unseen`` words that no region can show.
+    ``looking`` the folder of a grounding model (SCAN) that it learns to look from, ``whole`` a
+    model of ``fit`` that judges whole captions beside it; ``unseen`` words that no region can show.
     """
     torch.set_num_threads(1)  # small products: more threads are slower
     if start is not None and looking is None:  # words and regions are aligned already
@@ -84,8 +86,9 @@ def train(
         data["train"].captions = [[caption.ids for caption in image_texts] for image_texts in read]
         spelled = [[pieces.spell(caption) for caption in image_texts] for image_texts in read]
         data["train"].looking = LookingTeacher(
-            looking, stores, splits["train"], texts, spelled, unseen
-        )
+            looking, stores, splits["train"], texts, spelled, unseen,
+            None if whole is None else fit.load(whole),
+        )  # fmt: skip
     words = Vocabulary(config.vocab_size, *pieces.masking())
     state = text_encoder_state(text) if text is not None else None
     kind = VilbertTrainer if looking is None else LookingTrainer
@@ -109,8 +112,8 @@ def train(
         "images": len(splits["train"]),
         "dev": quality,
     }
-    whole = folded(trainer.model, whitening, store.source)
-    save_vilbert(whole, target, facts, text_from=text, heads=trainer.heads)
+    model = folded(trainer.model, whitening, store.source)
+    save_vilbert(model, target, facts, text_from=text, heads=trainer.heads)
     draw_curve(trainer.history, target / "curve.png",
                ("words", "regions", "matching", "grading", "alignment", "agreement", "preference",
                 "contribution", "looking", "seeing"),
@@ -124,14 +127,11 @@ def gather(store: RegionStore, names: Sequence[str]) -> tuple[Tensor, Tensor]:
 
     Images with fewer regions than the largest repeat their whole-image row.
     """
-    seen = [
-        as_regions(name, store[name], store.dim, boxes=True, whole=True)
-        for name in track(names, "reading regions", unit="images")
-    ]
-    most = max(map(len, seen))
-    features = np.empty((len(seen), most, store.dim), np.float16)
-    boxes = np.empty((len(seen), most, 5), np.float32)
-    for row, regions in enumerate(seen):
+    most = 1 + max(len(store[name].features) for name in names)
+    features = np.empty((len(names), most, store.dim), np.float16)
+    boxes = np.empty((len(names), most, 5), np.float32)
+    for row, name in enumerate(track(names, "reading regions", unit="images")):
+        regions = as_regions(name, store[name], store.dim, boxes=True, whole=True)
         for block, values in ((features, regions.features), (boxes, regions.boxes)):
             block[row, : len(regions)] = values
             block[row, len(regions) :] = values[0]

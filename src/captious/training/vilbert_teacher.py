@@ -6,6 +6,10 @@ for others, whatever the caption: here they are brought to the deviation of a ph
 similarities with random captions, so that values of different photographs can be compared. The same
 is done with its single words: the best dot product of a content word with a region, beside those of
 the words of random captions.
+
+A model of one vector per photograph and per caption (:mod:`captious.models.fit`) knows whole
+captions better than SCAN does, and nothing about single words. With it, a caption's value is the
+mean of both.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from torch import Tensor
 
 from captious.evidence.regions import RegionStore
 from captious.models import scan
+from captious.models.fit import FitModel
 from captious.progress import track
 from captious.training.scan_run import encode, gather
 
+Name = tuple[int, int]  # of a caption: photograph and number
 _RANDOM = 60
 _AT_ONCE = 50
 
@@ -50,6 +56,7 @@ class LookingTeacher:
         captions: of each photograph.
         spelled: their word pieces as written (``##`` continues a word), without marks.
         unseen: words that no region can show.
+        whole: a model that has one vector for a caption, or None.
         seed: which captions every set of regions is compared with.
 
     Attributes:
@@ -65,6 +72,7 @@ class LookingTeacher:
         captions: Sequence[Sequence[str]],
         spelled: Sequence[Sequence[Sequence[str]]],
         unseen: Container[str] = (),
+        whole: FitModel | None = None,
         seed: int = 0,
     ) -> None:
         self.model, self.vocabulary = scan.load(weights)
@@ -88,15 +96,18 @@ class LookingTeacher:
                 ).clone()
                 for store in stores
             ]
+        self.overall = None
+        if whole is not None:
+            self.overall = WholeCaptions(whole, stores, names, captions, usual)
 
-    def _ids(self, text: tuple[int, int]) -> list[int]:
+    def _ids(self, text: Name) -> list[int]:
         return encode(self.vocabulary, self.captions[text[0]][text[1]])
 
-    def _words(self, texts: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    def _words(self, texts: Sequence[Name]) -> tuple[Tensor, Tensor]:
         ids, lengths = scan.pad([self._ids(text) for text in texts])
         return self.model.text(ids, lengths), lengths
 
-    def places(self, text: tuple[int, int]) -> Tensor:
+    def places(self, text: Name) -> Tensor:
         """Which of the model's words each piece belongs to; -1: none that a region can show."""
         mine = [self._names[at] for at in self._ids(text)]
         places: list[int] = []
@@ -109,12 +120,16 @@ class LookingTeacher:
             places += [-1 if place is None or word in self.unseen else place] * len(written)
         return torch.tensor(places, dtype=torch.long)
 
-    def __call__(self, regions: Tensor, texts: Sequence[Sequence[tuple[int, int]]]) -> list[Found]:
+    def __call__(
+        self, which: Tensor, at: Tensor, texts: Sequence[Sequence[Name]], store: int = 0
+    ) -> list[Found]:
         """How well each piece of each text fits its set of regions, and where it is.
 
         Args:
-            regions: ``[sets, regions, k]``, from :attr:`regions`.
+            which: photographs that the regions are of ``[sets, regions]``.
+            at: which of the photograph's regions each is ``[sets, regions]``.
             texts: of each set, named by photograph and number; as many for every set.
+            store: number of the store.
 
         Returns:
             Set after set, text after text. How well a piece fits is the mean of the caption's and
@@ -122,7 +137,9 @@ class LookingTeacher:
             name nothing the caption's mean.
         """
         fitted = []
+        regions = self.regions[store][which, at].float()
         with torch.inference_mode():
+            overall = None if self.overall is None else self.overall(which, at, texts, store)
             usual = self.model.similarity(regions, *self.usual)
             single = (self.usual_words @ regions.mT).amax(2)
             words, lengths = self._words([text for own_texts in texts for text in own_texts])
@@ -133,6 +150,8 @@ class LookingTeacher:
                 own = words[mine, : int(count.max())]
                 whole = self.model.similarity(regions[row : row + 1], own, count)[0]
                 whole = (whole - usual[row].mean()) / usual[row].std()
+                if overall is not None:
+                    whole = (whole + overall[row]) / 2
                 dots = own @ regions[row].T
                 best = (dots.amax(2) - single[row].mean()) / single[row].std()
                 for text, caption, word, where in zip(own_texts, whole, best, dots, strict=True):
@@ -145,6 +164,72 @@ class LookingTeacher:
                         Found(fits, torch.where(named[:, None], where[places], torch.nan))
                     )
         return fitted
+
+
+class WholeCaptions:
+    """How well whole captions fit sets of regions, by a model of one vector for each.
+
+    Args:
+        model: the model.
+        stores: regions of the photographs and, where there are such, of the mirrored ones.
+        names: the photographs.
+        captions: of each photograph.
+        usual: the captions that every set of regions is compared with.
+    """
+
+    def __init__(
+        self,
+        model: FitModel,
+        stores: Sequence[RegionStore],
+        names: Sequence[str],
+        captions: Sequence[Sequence[str]],
+        usual: Sequence[Name],
+    ) -> None:
+        self.model, self.captions = model, captions
+        self._vectors: dict[Name, Tensor] = {}
+        with torch.inference_mode():
+            self.usual = self.texts(usual)
+            self.seen = [
+                torch.cat(
+                    [
+                        self._places(gather(store, names[at : at + _AT_ONCE]).float())
+                        for at in track(range(0, len(names), _AT_ONCE), "looking", unit="batches")
+                    ]
+                ).clone()
+                for store in stores
+            ]
+
+    def _places(self, features: Tensor) -> Tensor:
+        """What each member sees at each place ``[images, regions, members, inner]``."""
+        sides = [net.image for net in self.model.members]
+        return torch.stack([side.seen(features) for side in sides], 2).half()
+
+    def texts(self, texts: Sequence[Name]) -> Tensor:
+        """Vectors of captions; each is computed once."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new:
+            vectors = self.model.texts([self.captions[image][k] for image, k in new])
+            self._vectors.update(zip(new, vectors.half(), strict=True))
+        return torch.stack([self._vectors[text] for text in texts]).float()
+
+    def __call__(
+        self, which: Tensor, at: Tensor, texts: Sequence[Sequence[Name]], store: int
+    ) -> Tensor:
+        """Deviations above random captions ``[sets, texts]``.
+
+        The whole of a mixture is the mean of what the whole photographs are, by their shares.
+        """
+        seen, whole = self.seen[store][which, at].float(), self.seen[store][which, 0].float()
+        pooled = torch.cat([whole.mean(1), seen.amax(1), seen.mean(1)], -1)
+        members = self.model.members
+        vectors = [net.image.head(pooled[:, number]) for number, net in enumerate(members)]
+        image = torch.cat(vectors, 1) / len(members) ** 0.5
+        own = self.texts([text for row in texts for text in row]).reshape(
+            len(texts), -1, image.shape[1]
+        )
+        usual = image @ self.usual.T
+        fits = torch.einsum("sd,sqd->sq", image, own)
+        return (fits - usual.mean(1, keepdim=True)) / usual.std(1, keepdim=True)
 
 
 def _whole(pieces: Sequence[str]) -> list[list[str]]:

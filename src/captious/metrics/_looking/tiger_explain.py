@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from captious.errors import InputError
-from captious.text.stoplists import stop_words
-from captious.text.tokens import is_word
+from captious.text.stoplists import telling_words
 from captious.types import Explanation, Floats, RegionAttention, Sample
 
 if TYPE_CHECKING:
@@ -54,7 +53,10 @@ def explain(
             "box": None if boxes is None else [round(float(v), 1) for v in boxes[number]],
             "candidate": float(candidate[number]),
             "reference": float(reference[number]),
-            "words": _top(words, mine[number]),
+            "words": [
+                [words[k], round(float(mine[number][k]), 3)]
+                for k in telling_words(words, mine[number])
+            ],
         }
         for number in shown
     ]
@@ -105,19 +107,6 @@ def _on(box: Floats, other: Floats) -> bool:
     low, high = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
     least, most = sorted(float(np.prod(b[2:] - b[:2])) for b in (box, other))
     return bool(np.prod(np.clip(high - low, 0, None)) > least / 2 and most < _LARGER * least)
-
-
-def _top(words: list[str], weights: Floats, count: int = 3) -> list[list[Any]]:
-    """Return the content words that weigh most; other words where there is none.
-
-    Example:
-        >>> _top(["a", "dog", "with", "a", "ball"], np.array([0.3, 0.2, 0.4, 0.0, 0.1]))
-        [['dog', 0.2], ['ball', 0.1]]
-    """
-    spoken = [k for k, word in enumerate(words) if is_word(word)]
-    telling = [k for k in spoken if words[k].lower() not in stop_words("nltk")]
-    order = sorted(telling or spoken, key=lambda k: -weights[k])[:count]
-    return [[words[number], round(float(weights[number]), 3)] for number in order]
 
 
 def _text(data: dict[str, Any]) -> str:

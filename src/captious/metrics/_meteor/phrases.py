@@ -15,30 +15,15 @@ from captious.text.jit import Kernels
 Array = npt.NDArray[Any]
 
 
-def mark_phrases(
-    ids: Array, offsets: Array, roots: Array, labels: Array, children: Array, seen: Array
-) -> None:
-    """Mark every node of the phrase trie that a span of any sentence reaches.
-
-    ``roots`` holds the node of each word on its own, 0 if no phrase begins with it.
-    """
-    for s in range(len(offsets) - 1):
-        for start in range(offsets[s], offsets[s + 1]):
-            node = 0
-            for t in range(start, offsets[s + 1]):
-                node = _child(labels, children, node, ids[t]) if t > start else roots[ids[t]]
-                if node == 0:
-                    break
-                seen[node] = True
-
-
 def list_phrases(
-    ids: Array, offsets: Array, roots: Array, labels: Array, children: Array, number: Array,
-    spans: Array, bounds: Array,
+    ids: Array, offsets: Array, roots: Array, labels: Array, children: Array, spans: Array,
+    bounds: Array,
 ) -> int:  # fmt: skip
-    """List (start, length, phrase) of all spans whose node has a number, sentence by sentence.
+    """List (start, length, node) of all spans that the trie knows, sentence by sentence.
 
-    Returns how many there are; those that find no room in ``spans`` are only counted.
+    ``roots`` holds the node of each word on its own, 0 if no phrase begins with it; ``bounds`` is
+    filled with where each sentence's spans begin. Returns how many there are; those that find no
+    room in ``spans`` are only counted.
     """
     n = 0
     for s in range(len(offsets) - 1):
@@ -49,11 +34,10 @@ def list_phrases(
                 node = _child(labels, children, node, ids[t]) if t > start else roots[ids[t]]
                 if node == 0:
                     break
-                if number[node] >= 0:
-                    if n < len(spans):
-                        spans[n, 0], spans[n, 1] = start - offsets[s], t - start + 1
-                        spans[n, 2] = number[node]
-                    n += 1
+                if n < len(spans):
+                    spans[n, 0], spans[n, 1] = start - offsets[s], t - start + 1
+                    spans[n, 2] = node
+                n += 1
     bounds[len(offsets) - 1] = n
     return n
 
@@ -71,4 +55,4 @@ def _child(labels: Array, children: Array, node: int, word: int) -> int:
 
 
 # Work is counted in words.
-engine = Kernels(globals(), ("_child", "mark_phrases", "list_phrases"), small=20_000)
+engine = Kernels(globals(), ("_child", "list_phrases"), small=20_000)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from captious.metrics._meteor import phrases
 from captious.text import meteor_norm, porter2, tokens
-from captious.text.paraphrase import Paraphrases
+from captious.text.paraphrase import Paraphrases, Places, distinct
 from captious.text.synsets import WordTables
 from captious.types import TextPool
 
@@ -160,25 +160,23 @@ def _phrases(
     trie = phrases.engine(len(ids))
     known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
     labels, children = table.labels.view(np.ndarray), table.children.view(np.ndarray)
-    sentence_words = known[ids]
     roots = np.zeros(len(table.words) + 1, np.int32)  # the last entry is for unknown words, -1
     roots[labels[: children[1]]] = np.arange(1, children[1] + 1)
-    seen = np.zeros(len(children), bool)
-    trie.mark_phrases(sentence_words, offsets, roots, labels, children, seen)
-    nodes = np.flatnonzero(seen)
-    left, right, rank = table.pairs_among(nodes)
-    used = np.unique(np.concatenate([left, right]))
-    place = np.full(len(children), -1, np.int32)
-    place[nodes[used]] = np.arange(len(used))
     bounds = np.zeros(len(offsets), np.int64)
-    room = len(ids) + 16
+    room = 4 * len(ids) + 16
     while True:  # once, or twice if the guess was too small
         spans = np.empty((room, 3), np.int32)
-        count = trie.list_phrases(
-            sentence_words, offsets, roots, labels, children, place, spans, bounds
-        )
+        count = trie.list_phrases(known[ids], offsets, roots, labels, children, spans, bounds)
         if count <= room:
             break
         room = count
+    spans = spans[:count]
+    nodes = distinct(spans[:, 2], len(children))
+    left, right, rank = table.pairs_among(nodes)
+    used = np.unique(np.concatenate([left, right]))
+    number = Places(nodes[used], len(children))(spans[:, 2])
+    kept = number >= 0
+    spans[:, 2] = number
+    bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
     pairs = _relation(np.searchsorted(used, left), np.searchsorted(used, right), rank, len(used))
-    return spans[:count], bounds, pairs
+    return np.ascontiguousarray(spans[kept]), bounds, pairs

@@ -16,7 +16,7 @@ import numpy as np
 
 from captious.evidence.images import data_uri
 from captious.report.pictures import palette
-from captious.text.tokens import is_word
+from captious.text.stoplists import telling_words
 from captious.types import Floats, RegionAttention
 
 _CELLS = 24
@@ -208,8 +208,7 @@ def _outlines(
 
 def _words(part: RegionAttention, region: int) -> str:
     shares = [share[region] for share in part.shares]
-    spoken = [k for k, word in enumerate(part.words) if is_word(word)]
-    order = sorted(spoken, key=lambda k: -shares[k])[:_TOP]
+    order = telling_words(part.words, shares)
     return ", ".join(f"{part.words[k]} {shares[k]:.2f}" for k in order)
 
 
