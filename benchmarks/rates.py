@@ -2,10 +2,11 @@
 
     python benchmarks/rates.py [--data FOLDER] [--metrics NAME ...] [--seconds 4]
 
-One thread, processor seconds (so other jobs on the machine matter little), models loaded and machine
-code compiled before, caches empty otherwise. Reference-based metrics: captions of COCO val2014 with five references each. Metrics
-that look: one caption per photograph of Flickr8k, detection and region features made on the way,
-which is nearly all of their cost; more captions of the same photograph cost little.
+One thread, processor seconds (so other jobs matter little), models loaded and machine
+code compiled before, caches empty otherwise. Reference-based metrics: captions of COCO val2014 with
+five references each. Metrics that look: one caption per photograph of Flickr8k, detection and
+region features made on the way, which is nearly all of their cost; more captions of the same
+photograph cost little.
 """
 
 from __future__ import annotations
