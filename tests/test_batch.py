@@ -15,7 +15,7 @@ import pytest
 import captious
 from captious.batch import ERROR, SIGNATURE, Scorer
 from captious.compat.spark import ScoreBatches
-from captious.errors import UsageError
+from captious.errors import CaptiousError, UsageError
 
 PHOTOS = sorted((Path(captious.__file__).parent / "demo/photos").glob("*.jpg"))[:2]
 TABLE = pa.table(
@@ -204,6 +204,45 @@ def test_ray(tmp_path):
         np.testing.assert_array_equal(np.concatenate(found), expected["cider_d"])
     finally:
         ray.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
+def test_ray_shares_a_gpu(caplog):
+    """Ray only counts here: a cluster that says that it has a GPU has one to share out."""
+    ray = pytest.importorskip("ray", reason="the host ray is not installed")
+    from captious.engine.executors import named
+
+    def accelerators(_: int) -> list[str]:  # travels by value: workers do not see this file
+        return ray.get_runtime_context().get_accelerator_ids()["GPU"]
+
+    def said() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == "captious"]
+
+    ray.init(num_cpus=4, num_gpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        executor = named("ray", gpus=0.5)
+        assert executor.workers == 2
+        assert list(executor.map(accelerators, range(4))) == [["0"]] * 4
+        assert said() == []
+        named("ray", 3, gpus=0.5)
+        assert "room for 2 of 3 workers" in said()[0]
+        with pytest.raises(CaptiousError, match="Every node of the cluster needs captious"):
+            list(executor.map(_here, range(1)))
+    finally:
+        ray.shutdown()
+
+
+def _here(_: int) -> None:
+    """A function that workers look for in this file, which they do not have."""
+
+
+def test_gpus_are_for_ray():
+    from captious.engine.executors import named
+
+    with pytest.raises(UsageError, match="--engine ray"):
+        named("processes", 2, gpus=0.5)
+    with pytest.raises(UsageError, match="or a fraction"):
+        named("ray", 2, gpus=-1)
 
 
 def test_data_juicer():

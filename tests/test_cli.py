@@ -544,3 +544,16 @@ def test_serve_takes_metrics_as_other_verbs_do(words):
     read = parser.parse_args(["serve", *words])
     assert [str(spec) for spec in parse_many(read.metrics)] == ["bleu", "rouge_l"]
     assert read.scores == [Path("x.parquet")]
+
+
+def test_the_ending_names_the_format_of_a_file(capsys, files, tmp_path):
+    """``--format`` is for stdout: a parquet file is one, whatever is printed."""
+    out = tmp_path / "out.parquet"
+    code, said, _ = run(
+        capsys, "score", files[0], "-r", files[1], "-m", "bleu_1", "-f", "json", "-o", out, "-q"
+    )
+    assert code == 0
+    assert (
+        json.loads(said)["corpus"]["bleu_1"]["value"]
+        == captious.ScoreTable.load(out).corpus["bleu_1"]
+    )

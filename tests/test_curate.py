@@ -23,6 +23,7 @@ from captious.curate.filtering import Scores, best, filter_rows, select_rows
 from captious.curate.reranking import rerank
 from captious.curate.two_stage import TwoStage, choose_band
 from captious.errors import InputError, UsageError
+from captious.io.tables import is_stored
 from captious.report import audit_page
 from captious.types import CaptionSet
 
@@ -208,6 +209,13 @@ def test_a_whole_number_above_one_is_a_number_of_rows():
     assert best(values, 100).sum() == 4  # a row without a score is never taken
 
 
+def test_select_by_what_is_no_number(tmp_path):
+    place = stored("jsonl", tmp_path)
+    for column, kind in (("caption", "text"), ("references", "lists")):
+        with pytest.raises(InputError, match=f"the column '{column}' holds {kind}, not numbers"):
+            select_rows(place, tmp_path / "out.jsonl", 0.5, column)
+
+
 def test_neither_a_share_nor_a_number(tmp_path):
     with pytest.raises(UsageError, match=r"a share \(0 to 1\) or a whole number of rows"):
         select_rows(tmp_path / "x.csv", tmp_path / "y.csv", 2.5, "fit")
@@ -307,3 +315,34 @@ def test_verbs(tmp_path, capsys):
     assert main(["rerank", *files, "--by", "rouge_l", "--consensus", "-q"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["chosen_from"] in ("a", "b")
+
+
+def test_a_folder_of_scores_is_filtered_without_its_manifest(tmp_path, capsys):
+    place, scores = tmp_path / "in", tmp_path / "scores"
+    place.mkdir()
+    stored("parquet", place)
+    assert main(["score", str(place), "-o", str(scores), "-m", "rouge_l", "-q"]) == 0
+    out = tmp_path / "kept"
+    assert main(["filter", str(scores), "-o", str(out), "--keep", "rouge_l > 0.5"]) == 0
+    (file,) = out.iterdir()
+    assert 0 < pq.read_table(file).num_rows < len(ROWS)
+    assert not is_stored(file)  # its corpus values were those of all rows
+    assert is_stored(next(scores.glob("*.parquet")))
+    top = ["select", str(scores), "-o", str(tmp_path / "top"), "--top", "2", "--by", "rouge_l"]
+    assert main(top) == 0
+    assert "kept 2 of" in capsys.readouterr().err
+
+
+def test_what_a_score_lacks_is_said(tmp_path, capsys):
+    place = tmp_path / "in.jsonl"
+    place.write_text(json.dumps({"caption": "a dog", "refs": ["a dog"]}) + "\n")
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(InputError, match=r"fit needs photographs .*, and no column holds"):
+        filter_rows(place, out, "fit > 0.3")
+    with place.open("a") as file:
+        file.write(json.dumps({"caption": "a cat", "refs": []}) + "\n")
+    assert main(["filter", str(place), "-o", str(out), "--keep", "rouge_l > 0.5"]) == 0
+    said = capsys.readouterr().err
+    assert "1 row not scored: rouge_l: it has no reference" in said
+    assert main(["select", str(place), "-o", str(out), "--top", "1", "--by", "rouge_l"]) == 0
+    assert "1 row not scored" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from captious.engine.job import ScoringJob, score
 from captious.engine.run import run
 from captious.engine.table import ScoreTable, join
 from captious.errors import CaptiousError, InputError, UsageError
+from captious.io import tables
 from captious.metrics.base import Stats
 from captious.metrics.bleu import Bleu
 from captious.metrics.rouge_l import RougeL
@@ -174,6 +175,20 @@ def test_formats_hold_corpus_and_captions(tmp_path):
         assert "bs:1000" in text
     with pytest.raises(UsageError, match="cannot tell the format"):
         table.save(tmp_path / "a.docx")
+
+
+def test_json_is_written_in_parts_that_add_up(tmp_path, monkeypatch):
+    """What stands in the file is what the whole table is as JSON."""
+    monkeypatch.setattr(tables, "_PART", 2)
+    references = [["a dog runs"], ["cats"], ["x"]]
+    table = captious.score(["a dog", "a cat", ""], references, metrics="bleu,rouge_l")
+    table.save(tmp_path / "t.json")
+    whole = json.dumps(tables.to_json(table), indent=1, ensure_ascii=False) + "\n"
+    assert (tmp_path / "t.json").read_text(encoding="utf-8") == whole
+    assert "".join(tables._listed([], 1)) == json.dumps([], indent=1)
+    table.save(tmp_path / "t.csv")
+    rows = (tmp_path / "t.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows] == ["id", *table.ids]
 
 
 def test_one_system_has_the_documented_json():

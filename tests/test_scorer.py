@@ -165,6 +165,44 @@ def test_frames_tables_and_datasets(tmp_path):
     assert captious.score(arrays, intervals=False).corpus == expected
 
 
+def test_rows_are_scored_by_a_prepared_scorer():
+    """A frame, a table or records bring their references, ids and pictures along."""
+    pandas = pytest.importorskip("pandas")
+    import pyarrow as pa
+
+    columns = {"image_id": [7, 8], "caption": CAPTIONS[:2], "references": REFERENCES[:2]}
+    expected = JUDGE(CAPTIONS[:2], REFERENCES[:2], ids=["7", "8"])
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for rows in (pandas.DataFrame(columns), pa.table(columns), records):
+        scores = JUDGE(rows)
+        assert scores.ids == ["7", "8"]
+        for name, values in expected.per_caption.items():
+            np.testing.assert_array_equal(scores[name], values)
+    known = captious.scorer("bleu_1", references={"7": ["a dog"], "8": ["a bus"]})
+    assert known(pandas.DataFrame({"id": [8], "text": ["a bus"]}))["bleu_1"][0] == pytest.approx(1)
+    with pytest.raises(InputError, match="no column holds captions"):
+        JUDGE(pandas.DataFrame({"references": [["a"]], "words": ["a"]}))
+    with pytest.raises(InputError, match=r"captions\[1\]"):
+        JUDGE(pandas.DataFrame({"caption": ["a", 3], "references": [["a"], ["b"]]}))
+
+
+def test_a_frame_is_refused_by_index():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"captions\[1\]: the caption is int"):
+        captious.score(pandas.DataFrame({"caption": ["a", 3], "references": [["a"], ["b"]]}))
+    with pytest.raises(InputError, match="but no captions"):
+        captious.score(pandas.DataFrame({"references": [["a"], ["b"]]}))
+
+
+def test_a_function_that_raises_names_the_caption():
+    def shy(caption, references):
+        raise KeyError("no")
+
+    with pytest.raises(KeyError) as raised:
+        captious.score({"x7": "a"}, {"x7": ["a"]}, metrics=[shy])
+    assert raised.value.__notes__ == ["shy() was called for the caption 'x7'"]
+
+
 def test_a_dataset_of_the_hub():
     datasets = pytest.importorskip("datasets", reason="the host 'datasets' is not installed")
     made = datasets.Dataset.from_dict({"caption": CAPTIONS, "references": REFERENCES})

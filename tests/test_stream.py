@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,8 +31,10 @@ from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.io.batches import Reader, shards
 from captious.io.sinks import sink_for
+from captious.io.tables import is_stored
 from captious.statistics import poisson
-from captious.types import Column
+from captious.text import document_frequency
+from captious.types import CaptionSet, Column
 
 METRICS = ("bleu", "rouge_l", "cider_d")
 WORDS = "a the dog cat man runs sits on red bus street park green ball small big".split()
@@ -107,6 +111,32 @@ def test_csv_and_json_are_written_as_streams(data, whole, tmp_path):
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "whole.csv").read_text()
     assert (tmp_path / "out.corpus.csv").exists()
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex"])
+def test_tables_for_people_are_written_as_streams(ending, data, whole, tmp_path):
+    """Every caption stands there as it does after a run in memory."""
+    place = written(data, tmp_path / "in.parquet")
+    stream(ScoringJob([place], metrics=METRICS), sink_for(tmp_path / f"out.{ending}"), rows=40)
+    whole.save(tmp_path / f"whole.{ending}")
+    out, expected = ((tmp_path / f"{n}.{ending}").read_text() for n in ("out", "whole"))
+    if ending == "tex":
+        assert re.sub(r"\|bs_kind:poisson", "", out) == expected
+    else:
+        table = expected.split("\n\n")[1]
+        assert len(table.splitlines()) == len(data) + 2
+        assert out.split("\n\n")[1] == table
+        assert ("not shown: cider_d" in out) == (ending == "txt")
+        assert "cider_d: cider_d|refs:3" in out
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_several_systems_in_a_text_stream(data, tmp_path):
+    places = [written(data, tmp_path / f"{name}.parquet") for name in "ab"]
+    stream(ScoringJob(places, metrics="bleu_1"), sink_for(tmp_path / "out.txt"))
+    captions = (tmp_path / "out.txt").read_text().split("\n\n")[1].splitlines()
+    assert captions[0].split() == ["id", "system", "caption", "bleu_1"]
+    assert len(captions) == 2 * len(data) + 2
 
 
 def test_rows_of_an_image_stay_together_and_count_once(data, tmp_path):
@@ -278,14 +308,69 @@ def test_shards_resume_and_refuse(data, whole, tmp_path, crew):
         score_shards(ScoringJob([folder], metrics="bleu"), out)
 
 
+def test_a_folder_keeps_signatures(data, tmp_path):
+    """Finished files and a run that goes on must have the same tables and weights."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    written(data[:20], folder / "p.parquet")
+    table = tmp_path / "df.parquet"
+    for part in (data, data[:50]):  # the same name, another content
+        samples = CaptionSet.build([r["caption"] for r in part], [r["references"] for r in part])
+        document_frequency.count(samples, "ptb", False, "image").save(table)
+        job = ScoringJob([folder], metrics=f"cider_d(df={str(table)!r})")
+        if part is data:
+            score_shards(job, out)
+    with pytest.raises(UsageError, match=r"another signature: was cider_d.*is now cider_d"):
+        score_shards(job, out)
+
+
+def test_a_folder_names_what_was_seen(data, tmp_path):
+    """Labels are known while a file is scored; the summary of all files names them, too."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for name in "ab":
+        written([r | {"objects": ["dog"]} for r in data[:4]], folder / f"{name}.parquet")
+    for _ in range(2):  # scored, then read from what is finished
+        summary = score_shards(ScoringJob([folder], metrics="chair"), out)
+        single = captious.ScoreTable.load(out / "a.parquet")
+        assert "objects:given" in single.signatures["chair_i"]
+        assert summary.signatures == single.signatures
+
+
 def test_from_the_shell(data, tmp_path, capsys):
     place = written(data, tmp_path / "in.parquet")
     out = tmp_path / "out.parquet"
     assert main(["score", str(place), "--stream", "-o", str(out), "-q"]) == 0
     assert "bleu_4" in capsys.readouterr().out
+    assert main(["score", str(place), "--stream", "-q", "-m", "bleu_1", "-f", "jsonl"]) == 0
+    head, *lines = map(json.loads, capsys.readouterr().out.splitlines())
+    assert head["corpus"]["bleu_1"]["value"] > 0
+    assert [line["id"] for line in lines] == [r["id"] for r in data]
+    assert main(["score", str(place), "--stream", "-q", "-m", "bleu_1", "-f", "latex"]) == 0
+    assert "\\begin{tabular}" in capsys.readouterr().out
+    refused = [["--rows", "5"], ["-f", "json", "-o", str(out)], ["--report", "r.html"]]
+    for options in refused:
+        assert main(["score", str(place), "--stream", "-q", *options]) == 2
+    capsys.readouterr()
     assert main(["score", str(place), "-o", str(out), "--workers", "3", "-q"]) == 2
     assert "--engine processes" in capsys.readouterr().err
     assert main(["score", str(tmp_path / "no*.parquet"), "--stream", "-q"]) == 3
+
+
+def test_a_stored_stream_is_a_table_for_other_verbs(data, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    place, folder = written(data, tmp_path / "in/a.parquet"), tmp_path / "scores"
+    for ending in ("parquet", "jsonl", "json"):
+        out = str(tmp_path / f"out.{ending}")
+        assert main(["score", str(place), "--stream", "-m", "bleu", "-o", out, "-q"]) == 0
+        assert is_stored(Path(out))
+        assert main(["verify", out]) == 0  # its intervals are not those of a run in memory
+        shutil.copy(out, tmp_path / f"again.{ending}")
+        assert main(["compare", out, str(tmp_path / f"again.{ending}"), "-q"]) == 0
+    assert main(["score", str(place.parent), "-o", str(folder), "-m", "bleu", "-q"]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(folder / "a.parquet")]) == 2
+    assert "one file of a run over many" in capsys.readouterr().err
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path):

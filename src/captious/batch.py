@@ -13,7 +13,7 @@ each process. Adapters for Ray Data, Daft, Spark, Data-Juicer and NeMo Curator a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -115,13 +115,28 @@ class Scorer:
 
     # -- from a table to samples -----------------------------------------------------------------
 
+    def lacking(self, columns: Iterable[str]) -> str | None:
+        """Say what the metrics need that no column of such a table can hold; None if nothing."""
+        held = {what for what in NAMES if self._column(what, list(columns)) is not None}
+        if "caption" not in held:
+            return "captions"
+        for need in sorted(frozenset().union(*(s.metric.needs for s in self.steps)), key=str):
+            fine = {"references"} if need is Need.REFERENCES else {"image"}
+            if need is Need.IMAGE_OBJECTS:
+                fine = {"image", "objects"}
+            if not fine & held:
+                return need.given_as
+        return None
+
+    def _column(self, what: str, columns: Sequence[str]) -> str | None:
+        """Return the column that holds a part of a sample: the named one, or one of that name."""
+        usual = (*NAMES[what], *_PICTURES) if what == "image" else NAMES[what]
+        return self._given[1].get(what) or next((n for n in usual if n in columns), None)
+
     def _batch(self, table: pa.Table) -> Batch:
         source = Source("table", "row", caption=[None] * table.num_rows)
-        chosen = self._given[1]
-        for what, names in NAMES.items():
-            name = chosen.get(what) or next((n for n in names if n in table.column_names), None)
-            if what == "image" and name is None:
-                name = next((n for n in _PICTURES if n in table.column_names), None)
+        for what in NAMES:
+            name = self._column(what, table.column_names)
             if name is None:
                 continue
             if name not in table.column_names:

@@ -172,6 +172,10 @@ def workers(parser: argparse.ArgumentParser) -> None:
         help="where to run: in this process, in several, or on a Ray cluster (default: local)",
     )
     group.add_argument("--workers", type=int, metavar="N", help="how many workers (default: cores)")
+    group.add_argument(
+        "--gpus", type=float, default=0.0, metavar="SHARE",
+        help="GPUs per worker of Ray, also a fraction: with 0.25, four workers share one",
+    )  # fmt: skip
 
 
 def columns(parser: argparse.ArgumentParser) -> None:
@@ -198,7 +202,7 @@ def columns_of(args: argparse.Namespace) -> dict[str, str]:
 
 def executor(args: argparse.Namespace) -> Executor:
     """Return who does the work."""
-    return executors.named(args.engine, args.workers)
+    return executors.named(args.engine, args.workers, args.gpus)
 
 
 def active(args: argparse.Namespace) -> AbstractContextManager[settings.Settings]:

@@ -9,6 +9,7 @@ from typing import Any
 from captious.cli import _options
 from captious.curate.filtering import Kept, filter_rows
 from captious.curate.two_stage import TwoStage
+from captious.io.grids import many
 
 
 def add_parser(subs: Any) -> None:
@@ -65,8 +66,15 @@ def run(args: argparse.Namespace) -> int:
             _options.remark(_told(kept, stages))
         for clause, rows in kept.lost.items():
             _options.remark(f"{clause}: removed {rows:,} row{'s' * (rows != 1)}")
+        tell_unscored(kept)
         _options.remark(f"kept {kept.kept:,} of {kept.read:,} rows; wrote {args.output}")
     return 0
+
+
+def tell_unscored(kept: Kept) -> None:
+    """Say which rows have no score, and why; no condition on it holds for them."""
+    for reason, rows in kept.unscored.items():
+        _options.remark(f"{many(rows, 'row')} not scored: {reason}")
 
 
 def _told(kept: Kept, stages: TwoStage) -> str:

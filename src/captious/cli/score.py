@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from captious.cli import _options, _terminal
@@ -16,6 +19,9 @@ from captious.statistics.bootstrap import RESAMPLES
 
 _LARGE = 200 << 20
 """Bytes of caption files from which on they are not read at once."""
+
+_ROWS = ("json", "jsonl", "csv")
+"""Formats that hold all captions."""
 
 
 def add_parser(subs: Any) -> None:
@@ -84,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     rows = _rows(args.rows, args.format)
     streaming = args.stream or _long(args.captions)
     if args.output is not None and not streaming:
-        tables.check_output(args.output, args.format)
+        tables.check_output(args.output, _format(args.output, args.format))
     if args.report is not None:
         from captious.report import page  # not before it is needed: a small score is quick
 
@@ -96,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     with _options.active(args):
         table = score(job, executor=_options.executor(args), say=_options.say(args))
     if args.output is not None:
-        table.save(args.output, args.format)
+        table.save(args.output, _format(args.output, args.format))
         if not args.quiet:
             _options.remark(f"wrote {args.output}")
     _terminal.show(table, args.format or "text", rows)
@@ -116,6 +122,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _format(path: Path, format: str | None) -> str | None:
+    """Return the format to name for a file: none where its ending does."""
+    return None if tables.known(path) else format
+
+
 def _long(places: Sequence[Any]) -> bool:
     """Tell whether the input is too long, or not of a kind, to be read at once."""
     size = 0
@@ -129,26 +140,56 @@ def _long(places: Sequence[Any]) -> bool:
 
 
 def _streamed(args: argparse.Namespace, job: ScoringJob) -> int:
-    """Score batch by batch; the table on stdout is the summary."""
+    """Score batch by batch; on stdout is the summary, or every row if a format asks for rows."""
     from captious.engine.cache import default_cache
     from captious.engine.shards import score_shards
     from captious.engine.stream import stream
     from captious.io import sinks
+    from captious.io.grids import joined
+    from captious.io.pages import paper_table
     from captious.io.summaries import summary_parts
 
     if args.report is not None:
         raise UsageError("a report needs all captions in memory: make one from a part of them")
+    if args.rows is not None:
+        raise UsageError(
+            "--rows shows captions of a run in memory; here, write all of them: -o scores.parquet"
+        )
+    if args.output is not None and tables.known(args.output) and args.format in _ROWS:
+        raise UsageError(
+            f"captions of a stream are written once: leave out --format {args.format}, or --output"
+        )
     with _options.active(args):
         if args.output is not None and (args.output.is_dir() or not args.output.suffix):
             summary = score_shards(job, args.output, executor=_options.executor(args))
         else:
-            sink = None if args.output is None else sinks.sink_for(args.output, args.format)
-            cache = default_cache() if sink is not None else None
-            summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+            cache = default_cache() if args.output is not None else None
+            with _place(args) as place:
+                sink = None if place is None else sinks.sink_for(place, _format(place, args.format))
+                summary = stream(job, sink, executor=_options.executor(args), cache=cache)
+                if args.output is None and place is not None:
+                    with open(place, encoding="utf-8") as rows:
+                        shutil.copyfileobj(rows, sys.stdout)
+                    return 0
     if args.output is not None and not args.quiet:
         _options.remark(f"wrote {args.output}")
-    _terminal.show_parts(summary_parts(summary))
+    if args.format == "markdown":
+        sys.stdout.write(joined(summary_parts(summary, "markdown"), "markdown"))
+    elif args.format == "latex":
+        sys.stdout.write(paper_table(summary) + "\n")
+    else:
+        _terminal.show_parts(summary_parts(summary))
     return 0
+
+
+@contextmanager
+def _place(args: argparse.Namespace) -> Iterator[Path | None]:
+    """Yield where rows are written: the output file, or one that goes to stdout at the end."""
+    if args.output is not None or args.format not in _ROWS:
+        yield args.output
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder) / f"rows.{args.format}"
 
 
 def _rows(text: str | None, format: str | None) -> int | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from captious.cli import _options
+from captious.cli.filter import tell_unscored
 from captious.curate.filtering import select_rows
 
 
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
             df=args.df,
         )
     if not args.quiet:
+        tell_unscored(kept)
         places = " and ".join(str(p) for p in (args.output, args.uids) if p is not None)
         _options.remark(f"kept {kept.kept:,} of {kept.read:,} rows; wrote {places}")
     return 0

@@ -6,12 +6,14 @@ import argparse
 import math
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from captious.cli import _options
 from captious.engine.job import INLINE, ScoringJob, score
 from captious.engine.table import ScoreTable
-from captious.errors import InputError, VerifyError
+from captious.errors import InputError, UsageError, VerifyError
+from captious.io.batches import MANIFEST
 from captious.metrics.base import Metric
 
 
@@ -37,8 +39,14 @@ def add_parser(subs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare and report; 0 = everything holds."""
     stored = ScoreTable.load(args.result)
+    if (args.result.parent / MANIFEST).is_file():
+        raise UsageError(
+            f"{args.result} is one file of a run over many, whose document frequencies are of all "
+            "of them: score the same files into another folder and compare the two"
+        )
     with _options.active(args):
-        fresh = score(job_of(stored, args.result), say=_options.say(args))
+        job = job_of(stored, args.result)
+        fresh = _streamed(job) if _of_stream(stored) else score(job, say=_options.say(args))
     problems = differences(stored, fresh, args.tolerance)
     if problems:
         raise VerifyError(
@@ -51,6 +59,21 @@ def run(args: argparse.Namespace) -> int:
         f"{args.result}: holds ({len(stored):,} captions, {len(stored.signatures)} columns)\n",
     )
     return 0
+
+
+def _of_stream(stored: ScoreTable) -> bool:
+    return any("|bs_kind:poisson" in text for text in stored.signatures.values())
+
+
+def _streamed(job: ScoringJob) -> ScoreTable:
+    """Score batch by batch, as the stored table was: its intervals are drawn in another way."""
+    from captious.engine.stream import stream
+    from captious.io.sinks import ParquetSink
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "scores.parquet"
+        stream(job, ParquetSink(path))
+        return ScoreTable.load(path)
 
 
 def job_of(stored: ScoreTable, path: Path) -> ScoringJob:

@@ -36,12 +36,14 @@ def score(
         batch_size: rows per call.
         **options: anything else that ``map_batches`` takes.
     """
+    import ray.data
+
     return dataset.map_batches(
         Scorer,
         fn_constructor_args=(metrics, dict(columns or {}), df, device),
         batch_format="pyarrow",
         batch_size=batch_size,
-        concurrency=workers,
+        compute=ray.data.ActorPoolStrategy(size=workers),
         num_gpus=num_gpus,
         **options,
     )

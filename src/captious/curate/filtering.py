@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captious.batch import Scorer
+from captious.batch import ERROR, Scorer
 from captious.columns import of_numbers
 from captious.curate import rows as files
 from captious.curate.expression import Condition, clauses
@@ -29,6 +29,8 @@ from captious.progress import Progress
 
 Mask = npt.NDArray[np.bool_]
 
+_REASONS = 10
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -38,6 +40,7 @@ class Kept:
         read: rows that were read.
         kept: rows that were kept.
         lost: rows that each clause cost.
+        unscored: why computed scores have no value -> how many rows that concerns.
         band: where the costly scores decided, if there were two stages.
         sure: rows that the cheap score alone decided.
     """
@@ -47,6 +50,7 @@ class Kept:
     lost: dict[str, int]
     band: Band | None = None
     sure: int = 0
+    unscored: dict[str, int] = field(default_factory=dict)
 
 
 def filter_rows(
@@ -79,7 +83,7 @@ def filter_rows(
                     writer.write(held, mask)
                     read, kept = read + len(held), kept + int(mask.sum())
                     bar.advance(len(held))
-    return Kept(read, kept, judge.lost, judge.band, judge.sure)
+    return Kept(read, kept, judge.lost, judge.band, judge.sure, scores.unscored)
 
 
 class _Judge:
@@ -99,7 +103,7 @@ class _Judge:
         plan = self._two_stage
         if plan is None:
             return self._fulfilled(table, np.arange(table.num_rows), path)
-        cheap = self._cheap(table, plan.first, path)
+        cheap = self._scores.numbers(table, plan.first, path)
         done = np.zeros(len(cheap), bool)
         start = 0
         if self.band is None:
@@ -122,12 +126,6 @@ class _Judge:
         done[start:] |= sure > 0
         return done
 
-    def _cheap(self, table: pa.Table, name: str, path: str) -> Floats:
-        cheap = self._scores.columns(table, [name], path)[name]
-        if cheap.dtype == object:
-            raise InputError(f"{path}: the column {name!r} holds text, not numbers")
-        return cheap
-
     def _fulfilled(self, whole: pa.Table, left: npt.NDArray[np.int64], path: str) -> Mask:
         """Apply the clauses to some rows, each to those that the ones before have left."""
         mask = np.zeros(whole.num_rows, bool)
@@ -148,13 +146,30 @@ class Scores:
     def __init__(self, columns: Mapping[str, str] | None, df: str) -> None:
         self._columns, self._df = columns, df
         self._made: dict[str, Scorer] = {}
+        self.unscored: dict[str, int] = {}
 
     def columns(self, table: pa.Table, names: Sequence[str], path: str) -> dict[str, Any]:
         """Return the named columns as arrays."""
         for name in names:
             if name not in table.column_names:
                 table = self._scorer(name, table, path)(table)
+                self._count(table.column(ERROR))
         return columns_of(table, names)
+
+    def numbers(self, table: pa.Table, name: str, path: str) -> Floats:
+        """Return one column, which has to hold numbers."""
+        column = self.columns(table, [name], path)[name]
+        if column.dtype == object:
+            raise InputError(f"{path}: the column {name!r} holds {_kind(column)}, not numbers")
+        return column
+
+    def _count(self, errors: pa.ChunkedArray) -> None:
+        """Count the reasons; those that name a row each stand for themselves up to a bound."""
+        for entry in errors.drop_null().value_counts().to_pylist():
+            reason = entry["values"]
+            if reason not in self.unscored and len(self.unscored) >= _REASONS:
+                reason = "other reasons"
+            self.unscored[reason] = self.unscored.get(reason, 0) + entry["counts"]
 
     def _scorer(self, name: str, table: pa.Table, path: str) -> Scorer:
         if name not in self._made:
@@ -166,6 +181,12 @@ class Scores:
                     f"{did_you_mean(name, table.column_names)} Columns: "
                     f"{', '.join(table.column_names)}."
                 ) from err
+            lacking = self._made[name].lacking(table.column_names)
+            if lacking is not None:
+                raise InputError(
+                    f"{path}: {name} needs {lacking}, and no column holds them. Name the column "
+                    f"with --columns WHAT=NAME; there are: {', '.join(table.column_names)}."
+                )
         return self._made[name]
 
 
@@ -206,7 +227,7 @@ def select_rows(
     with Progress("reading scores", None, "rows") as bar:
         for path, _ in pairs:
             for part in files.read(path):
-                held.extend(scores.columns(part.table, [by], path)[by].tolist())
+                held.extend(scores.numbers(part.table, by, path).tolist())
                 bar.advance(len(part))
     values = np.frombuffer(held)
     mask = best(values, top)
@@ -217,7 +238,14 @@ def select_rows(
                       names if uids is not None else None, uid_column)  # fmt: skip
     if uids is not None:
         _write_uids(uids, names)
-    return Kept(len(values), int(mask.sum()), {f"top {top:g} by {by}": int((~mask).sum())})
+    lost = {f"top {top:g} by {by}": int((~mask).sum())}
+    return Kept(len(values), int(mask.sum()), lost, unscored=scores.unscored)
+
+
+def _kind(column: npt.NDArray[Any]) -> str:
+    """Say what a column holds that is no numbers."""
+    first = next((value for value in column if value is not None), None)
+    return "text" if isinstance(first, str) else f"{type(first).__name__}s"
 
 
 def best(values: npt.NDArray[np.float64], top: float) -> Mask:

@@ -183,13 +183,18 @@ def _dismiss(crew: list[_Worker]) -> None:
         crew.pop().end()
 
 
-def named(engine: str, workers: int | None = None) -> Executor:
+def named(engine: str, workers: int | None = None, gpus: float = 0) -> Executor:
     """Return an executor by its name: ``local``, ``processes`` or ``ray``.
 
     Args:
         engine: the name.
         workers: how many; as many as there are cores (or as the cluster has) if None.
+        gpus: for each worker of Ray, also a fraction.
     """
+    if gpus and engine != "ray":
+        raise UsageError("GPUs are shared out by Ray: --engine ray; elsewhere, --device cuda")
+    if not gpus >= 0:
+        raise UsageError(f"a worker gets 0 or more GPUs, or a fraction of one, not {gpus:g}")
     if engine == "local":
         if workers not in (None, 1):
             raise UsageError("several workers need --engine processes or --engine ray")
@@ -199,7 +204,7 @@ def named(engine: str, workers: int | None = None) -> Executor:
     if engine == "ray":
         from captious.engine.ray_cluster import Ray
 
-        return Ray(workers)
+        return Ray(workers, gpus)
     raise UsageError(f"no engine is called {engine!r}; there are: local, processes, ray")
 
 

@@ -6,6 +6,7 @@ local cluster is started. An actor that dies is started again, and its item is d
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ from captious.settings import Settings
 T = TypeVar("T")
 R = TypeVar("R")
 _RETRIES = 2
+_LOG = logging.getLogger("captious")
 
 
 class Ray:
@@ -48,7 +50,17 @@ class Ray:
             )
         self._ray = ray
         self._gpus = gpus
-        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        there = ray.cluster_resources()
+        most = there.get("CPU", 1)
+        if gpus:
+            most = min(most, there.get("GPU", 0) / gpus)
+        self.workers = workers or max(1, int(most))
+        if self.workers > most:
+            _LOG.warning(
+                "the Ray cluster has %g CPUs and %g GPUs now, room for %d of %d workers; "
+                "the others wait until there is more",
+                there.get("CPU", 0), there.get("GPU", 0), int(most), self.workers,
+            )  # fmt: skip
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Hand items out, a few ahead of the results, and yield the results in their order."""
@@ -82,6 +94,12 @@ class Ray:
                 raise err.cause from None
             raise
         except self._ray.exceptions.RayActorError as err:
+            if "creation task" in str(err):
+                why = [line for line in str(err).splitlines() if "Error" in line]
+                raise CaptiousError(
+                    f"a worker cannot start on its node: {why[-1].strip() if why else err}. Every "
+                    "node of the cluster needs captious and the packages of the metrics."
+                ) from err
             raise CaptiousError(
                 f"a Ray actor died {_RETRIES + 1} times at the same part of the input, perhaps "
                 "because memory ran out. Start again with fewer workers; finished shards are kept."

@@ -31,7 +31,7 @@ from captious.engine.run import combined, compute, leaves, reference_label
 from captious.engine.table import CorpusValue, ScoreTable
 from captious.errors import CaptiousError, InputError, missing_lines
 from captious.evidence.images import handed_over
-from captious.io.references import References
+from captious.io.references import References, columns_of
 from captious.metrics.base import Metric
 from captious.text import gram_kernels
 from captious.types import CaptionSet, Explanation, Floats, Stats
@@ -176,7 +176,8 @@ class Scorer:
         """Score captions.
 
         Args:
-            captions: texts, ``{id: caption}``, or one text.
+            captions: texts, ``{id: caption}``, one text, or rows that hold references, images and
+                labels, too: a data frame, an Arrow table, a dataset, records.
             references: one list of texts (or one text) per caption, or ``{id: texts}``; those that
                 the scorer was made with if None.
             images: one per caption, or ``{id: image}``: paths, PIL images, arrays, encoded bytes.
@@ -187,6 +188,12 @@ class Scorer:
         Raises:
             InputError: naming every caption and reference that is no text.
         """
+        given = None if isinstance(captions, str | dict) else columns_of(captions)
+        if given is not None:
+            captions, ids = given.caption, ids if ids is not None else given.id
+            references = given.references if references is None else references
+            images = given.image if images is None else images
+            objects = given.objects if objects is None else objects
         texts, names = captions_of(captions, ids)
         listed = self._references(references, texts, names, isinstance(captions, str))
         build = _Once(lambda: _samples(texts, listed, names, images, objects, regions))

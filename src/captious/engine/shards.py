@@ -19,6 +19,7 @@ import numpy as np
 from captious import registry
 from captious._version import __version__
 from captious.calling import Unscored
+from captious.engine import evidence
 from captious.engine.executors import Executor, Local
 from captious.engine.job import ScoringJob
 from captious.engine.plan import Step
@@ -30,20 +31,20 @@ from captious.engine.stream import (
     StreamSummary,
     Sums,
     Tally,
+    context_of,
     passes,
     reader_of,
     ready,
 )
 from captious.errors import InputError, UsageError
-from captious.io.batches import ROWS, Reader
+from captious.evidence.regions import MemoryRegions
+from captious.io.batches import MANIFEST, ROWS, Reader
 from captious.io.files import replacing, sweep
 from captious.io.sinks import ParquetSink
 from captious.metrics.base import Metric
 from captious.progress import Progress
 from captious.reading import read_arrays, read_json
-from captious.types import CaptionSet
-
-MANIFEST = "captious.json"
+from captious.types import CaptionSet, Evidence, Labels
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def score_shards(
     listed = _listed(job, folder)
     _agree(folder, job, steps, listed)
     contexts = _contexts(metrics, listed, worker, size)
+    _agree_on_signatures(folder, steps, contexts)
     function = ScoreBatch(tuple(steps), tuple(contexts.items()), job.resamples, job.seed)
     todo = [shard for shard in listed if not shard.done]
     with Progress("scoring", len(listed), "shards") as bar:
@@ -160,6 +162,24 @@ def _listed(job: ScoringJob, folder: Path) -> list[Shard]:
     if wrong:
         raise UsageError(f"{folder}: the output would overwrite the input; name another folder")
     return out
+
+
+def _agree_on_signatures(
+    folder: Path, steps: Sequence[Step], contexts: Mapping[Metric, Any]
+) -> None:
+    """Refuse weights, tables or document frequencies that are not those of finished files."""
+    texts = [s.metric.signature("any", context_of(s.metric, contexts)) for s in steps]
+    path = folder / MANIFEST
+    held = read_json(path)
+    before = held.setdefault("signatures", texts)
+    if before != texts:
+        changed = [f"was {a}, is now {b}" for a, b in zip(before, texts, strict=True) if a != b]
+        raise UsageError(
+            f"{path}: files that were finished before have another signature: "
+            f"{'; '.join(changed)}. Name another folder, or delete this one"
+        )
+    with replacing(path) as file:
+        file.write(json.dumps(held, indent=1) + "\n")
 
 
 def _agree(folder: Path, job: ScoringJob, steps: Sequence[Step], listed: Sequence[Shard]) -> None:
@@ -221,6 +241,8 @@ def _save(tally: Tally, path: Path) -> None:
         "notes": tally.notes,
         "systems": list(tally.sums),
         "images": [sums.images for sums in tally.sums.values()],
+        "labels": None if tally.evidence.labels is None else tally.evidence.labels.source,
+        "regions": [store.source for store in tally.evidence.regions],
     }
     arrays: dict[str, Any] = {"said": np.frombuffer(json.dumps(said).encode(), np.uint8)}
     arrays |= dict(_named(tally))
@@ -247,6 +269,9 @@ def _load(path: Path, steps: Sequence[Step]) -> Tally:
         tally.counted = {(column, why): n for column, why, n in said["counted"]}
         tally.unscored = [Unscored(*u) for u in said["unscored"]]
         tally.notes = said["notes"]
+        labels = None if said["labels"] is None else Labels({}, said["labels"])
+        regions = [evidence.region_handle(MemoryRegions({}, name)) for name in said["regions"]]
+        tally.evidence = Evidence(labels, tuple(regions))  # what signatures name of it
         for number, name in enumerate(tally.histograms):
             edges = tally.histograms[name].edges
             tally.histograms[name] = Histogram(edges, arrays[f"histogram {number}"])

@@ -475,7 +475,7 @@ class Tally:
         label = str(self.fewest) if self.fewest == self.most else f"{self.fewest}..{self.most}"
         signatures: dict[str, str] = {}
         for step in self.steps:
-            context = _context(step.metric, contexts)
+            context = context_of(step.metric, contexts)
             text = step.metric.signature(label, context, self.evidence)
             if job.resamples:
                 text += f"|bs:{job.resamples}|rs:{job.seed}|bs_kind:poisson"
@@ -513,9 +513,10 @@ class Tally:
         return out
 
 
-def _context(metric: Metric, contexts: Mapping[Metric, Any]) -> Any:
+def context_of(metric: Metric, contexts: Mapping[Metric, Any]) -> Any:
+    """Return the corpus facts of a metric; those of its inputs if it is made of others."""
     if metric.inputs:
-        return tuple(_context(part, contexts) for part in metric.inputs)
+        return tuple(context_of(part, contexts) for part in metric.inputs)
     return contexts.get(metric)
 
 

@@ -35,6 +35,8 @@ ROWS = 20_000
 """Rows of a batch: some 100 MB of working memory with five references each."""
 
 KINDS = ("parquet", "jsonl", "ndjson", "csv", "tsv", "txt", "json", "tar")
+MANIFEST = "captious.json"
+"""What a folder of scores holds; it has no rows."""
 _LINE = 1 << 26
 _MEMBER = 1 << 28
 _COLUMNS = {
@@ -88,7 +90,8 @@ def shards(place: str | Path) -> list[str]:
     if is_address(text):
         listed = _addresses(text) if glob.has_magic(text) else [text]
     elif Path(text).is_dir():
-        listed = [str(p) for p in sorted(Path(text).iterdir()) if kind_of(str(p)) in KINDS]
+        inside = sorted(p for p in Path(text).iterdir() if p.name != MANIFEST)
+        listed = [str(p) for p in inside if kind_of(str(p)) in KINDS]
     elif glob.has_magic(text) and not Path(text).exists():
         listed = sorted(glob.glob(text, recursive=True))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 WORDS = (
@@ -30,7 +30,16 @@ def joined(parts: Sequence[Part], format: str) -> str:
 
 def width(cells: Cells) -> int:
     """Return how many characters the text form is wide."""
-    widest = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return together(widths(cells))
+
+
+def widths(cells: Cells) -> list[int]:
+    """Return how wide the cells of each column are."""
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
+def together(widest: Sequence[int]) -> int:
+    """Return how wide columns are side by side, two blanks apart."""
     return sum(widest) + 2 * (len(widest) - 1)
 
 
@@ -57,24 +66,37 @@ def _cut(cells: Cells, fixed: int, start: int, stop: int) -> list[list[str]]:
 
 
 def _text(cells: Cells) -> str:
-    widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
-    words = {i for i, name in enumerate(cells[0]) if name in WORDS}
-    lines = [
-        "  ".join(
-            c.ljust(w) if i in words else c.rjust(w)
-            for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in cells
-    ]
-    lines.insert(1, "-" * width(cells))
-    return "\n".join(lines)
+    return "\n".join(text_lines(cells[0], cells[1:], widths(cells)))
+
+
+def text_lines(
+    head: Sequence[str], rows: Iterable[Sequence[str]], widest: Sequence[int]
+) -> Iterator[str]:
+    """Yield the lines of a table whose rows come one by one; the widths are those of its cells."""
+    words = {i for i, name in enumerate(head) if name in WORDS}
+
+    def line(row: Sequence[str]) -> str:
+        pairs = enumerate(zip(row, widest, strict=True))
+        return "  ".join(c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in pairs).rstrip()
+
+    yield line(head)
+    yield "-" * together(widest)
+    yield from map(line, rows)
 
 
 def _markdown(cells: Cells) -> str:
-    rows = [[c.replace("|", "\\|").replace("\n", " ") for c in r] for r in cells]
-    lines = ["| " + " | ".join(r) + " |" for r in rows]
-    lines.insert(1, "|" + "---|" * len(cells[0]))
-    return "\n".join(lines)
+    return "\n".join(markdown_lines(cells[0], cells[1:]))
+
+
+def markdown_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table whose rows come one by one."""
+
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in row) + " |"
+
+    yield line(head)
+    yield "|" + "---|" * len(head)
+    yield from map(line, rows)
 
 
 _TEX = str.maketrans(

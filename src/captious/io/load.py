@@ -121,7 +121,10 @@ class _Rows:
     ) -> None:
         if part.caption is None:
             self.problems.append(
-                f"{part.path}: this file holds references (several texts per image), not one "
+                f"{part.path}: there are references (several texts per image), but no captions "
+                "(a column 'caption')"
+                if part.indexed
+                else f"{part.path}: this file holds references (several texts per image), not one "
                 "caption each; give it as references (--refs)"
             )
             return
@@ -151,8 +154,8 @@ class _Rows:
             before = seen.setdefault((system, name_of), row)
             if before != row:
                 self.problems.append(
-                    f"{part.where(row)}: the id {name_of!r} was used already at {part.unit} "
-                    f"{before + part.first}; ids must be distinct within a system"
+                    f"{part.where(row)}: the id {name_of!r} was used already at {part.at(before)}; "
+                    f"ids must be distinct within a system"
                 )
             caption = part.caption[row]
             if (wrong := text_problem(caption)) is not None:
@@ -173,10 +176,7 @@ class _Rows:
         """Complain about captions whose id is not on the other side, with examples of both."""
         if not unmatched or other is None:
             return
-        rows = [
-            f"{name!r} ({part.unit} {row + part.first})"
-            for row, name in list(unmatched.items())[:3]
-        ]
+        rows = [f"{name!r} ({part.at(row)})" for row, name in list(unmatched.items())[:3]]
         more = ", ..." if len(unmatched) > 3 else ""
         self.problems.append(
             f"{part.path}: {len(unmatched)} of {len(part)} captions have no {other.what} in "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from captious.io.grids import (
     Tex,
@@ -15,12 +15,14 @@ from captious.io.grids import (
     many,
     number,
     shortened,
-    width,
+    together,
+    widths,
     with_interval,
 )
 from captious.io.labels import label, times
 
 if TYPE_CHECKING:
+    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
 
 WIDE = 80
@@ -58,29 +60,41 @@ def corpus_grids(table: ScoreTable, format: str = "text") -> list[list[list[str]
 
 def caption_cells(table: ScoreTable, rows: int | None) -> list[list[str]]:
     """Return the first captions with all their values."""
-    names = list(table.values)
     shown = len(table) if rows is None else min(rows, len(table))
-    several = len(table.corpora) > 1
-    cells = [["id", *(["system"] if several else []), "caption", *names]]
-    for row in range(shown):
-        cells.append(
-            [
-                shortened(str(table.ids[row]), 24),
-                *([shortened(str(table.systems[row]), 12)] if several else []),
-                shortened(table.captions[row], _CAPTION),
-                *(number(table.values[name][row]) for name in names),
-            ]
-        )
-    return cells
+    systems = table.systems[:shown] if len(table.corpora) > 1 else None
+    values = [column[:shown] for column in table.values.values()]
+    cells = row_cells(table.ids[:shown], systems, table.captions[:shown], values)
+    return [row_head(table.values, systems is not None), *cells]
+
+
+def row_head(names: Iterable[str], several: bool) -> list[str]:
+    """Return the header above :func:`row_cells`."""
+    return ["id", *(["system"] if several else []), "caption", *names]
+
+
+def row_cells(
+    ids: Iterable[Any], systems: Iterable[Any] | None, captions: Iterable[str], values: Any
+) -> list[list[str]]:
+    """Return the cells of some captions, one column of numbers after the other."""
+    told = [[shortened(str(name), 24) for name in ids]]
+    told += [] if systems is None else [[shortened(str(name), 12) for name in systems]]
+    told.append([shortened(caption, _CAPTION) for caption in captions])
+    told += [[number(value) for value in column] for column in values]
+    return [list(row) for row in zip(*told, strict=True)]
 
 
 def fitting(cells: list[list[str]]) -> tuple[list[list[str]], list[str]]:
     """Return as many columns as fit, and the names of those that do not."""
-    first = cells[0].index("caption") + 1
-    stop = len(cells[0])
-    while stop > first + 1 and width([row[:stop] for row in cells]) > WIDE:
-        stop -= 1
+    stop = room(cells[0], widths(cells))
     return [row[:stop] for row in cells], cells[0][stop:]
+
+
+def room(head: Sequence[str], widest: Sequence[int]) -> int:
+    """Return how many columns of a table of captions fit, one number at least."""
+    stop = len(head)
+    while stop > head.index("caption") + 2 and together(widest[:stop]) > WIDE:
+        stop -= 1
+    return stop
 
 
 def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
@@ -108,7 +122,7 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
 
 
 def paper_table(
-    table: ScoreTable,
+    table: ScoreTable | StreamSummary,
     letters: Mapping[str, str] | None = None,
     marks: Callable[[str, str], str] | None = None,
 ) -> str:
@@ -119,7 +133,7 @@ def paper_table(
         letters: a letter for each system, to stand before its name.
         marks: letters to stand above the value of a column and a system.
     """
-    names = list(table.values)
+    names = list(table.columns)
     best = {}
     for name in names:
         known = [v[name] for v in table.corpora.values() if not math.isnan(v[name])]

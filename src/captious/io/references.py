@@ -53,7 +53,29 @@ def source_of(value: Any, what: str) -> Source:
         raise InputError(f"{what}: nothing was given")
     if not isinstance(value, Iterable):
         raise InputError(f"{what}: expected a list, a dictionary or a path, not {value!r}")
-    return sources.of_json(value if isinstance(value, Mapping) else list(value), what)
+    if isinstance(value, Mapping):
+        return sources.of_json(value, what)
+    source = sources.of_json(list(value), what)
+    source.indexed = True
+    return source
+
+
+def columns_of(rows: Any) -> Source | None:
+    """Return the columns of a frame, an Arrow table, a dataset or records; None of all else.
+
+    Raises:
+        InputError: no column holds captions.
+    """
+    framed = hasattr(rows, "columns") or hasattr(rows, "column_names")
+    records = isinstance(rows, Sequence) and len(rows) > 0 and isinstance(rows[0], Mapping)
+    if not framed and not records:
+        return None
+    source = source_of(rows, "captions")
+    if source.caption is None:
+        raise InputError("captions: no column holds captions; call it 'caption'")
+    if source.image is source.id:  # one column, image_id: a name and no picture
+        source.image = None
+    return source
 
 
 def _rows(value: Any, what: str) -> Any:

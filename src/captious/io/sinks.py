@@ -1,7 +1,8 @@
 """Write scores batch by batch; a file is whole or not there at all.
 
 parquet, jsonl and json hold everything that :meth:`captious.ScoreTable.save` writes, and can be
-read back; csv has its corpus values in a file beside it.
+read back; csv has its corpus values in a file beside it. Text and markdown show every caption as
+:meth:`captious.ScoreTable.save` does; LaTeX holds the table of corpus values.
 """
 
 from __future__ import annotations
@@ -10,22 +11,21 @@ import csv
 import json
 import os
 import shutil
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captious.errors import UsageError
-from captious.io import files, tables
+from captious.io import files, grids, pages, tables
+from captious.io.summaries import summary_parts
 from captious.types import CaptionSet, Floats
 
 if TYPE_CHECKING:
     from captious.engine.stream import StreamSummary
-
-FORMATS = ("parquet", "jsonl", "json", "csv")
 
 
 class Sink(Protocol):
@@ -48,16 +48,14 @@ def sink_for(path: Path, format: str | None = None) -> Sink:
     """Return the sink of an output file.
 
     Raises:
-        UsageError: the format cannot be written batch by batch, or the place not at all.
+        UsageError: the format cannot be told, or the place cannot be written to.
     """
     kind = tables.check_output(path, format)
-    if kind not in FORMATS:
-        raise UsageError(
-            f"{path}: {kind} is not written batch by batch; use one of {', '.join(FORMATS)}"
-        )
     if kind == "parquet":
         return ParquetSink(path)
-    return CsvSink(path) if kind == "csv" else JsonSink(path)
+    if kind in ("json", "jsonl"):
+        return JsonSink(path, lines=kind == "jsonl")
+    return CsvSink(path) if kind == "csv" else TextSink(path, kind)
 
 
 class _File:
@@ -134,42 +132,112 @@ def rows_of(
 
 
 class JsonSink:
-    """Rows go to a neighbour first, since the head with the corpus values is known last."""
+    """One object, or one line per caption below a line with all else."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lines = files.suffix(path) == "jsonl"
-        self._rows = path.with_name(f".{path.name[:200]}.{os.getpid()}.rows")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self._rows, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+    def __init__(self, path: Path, lines: bool) -> None:
+        self._path, self._lines = path, lines
+        self._rows = _Neighbour(path)
         self._empty = True
 
     def write(self, samples: CaptionSet, values: dict[str, Floats], blocks: list[Floats]) -> None:
         """Write a batch."""
         for row in tables.json_rows(samples, values, blocks):
             if not self._lines and not self._empty:
-                self._file.write(",\n")
-            self._file.write(json.dumps(row, ensure_ascii=False))
+                self._rows.write(",\n")
+            self._rows.write(json.dumps(row, ensure_ascii=False))
             if self._lines:
-                self._file.write("\n")
+                self._rows.write("\n")
             self._empty = False
 
     def close(self, summary: StreamSummary) -> None:
         """Put head and rows together."""
-        self._file.close()
         head = json.dumps(tables.facts(summary, None), ensure_ascii=False)
-        try:
-            with files.replacing(self._path) as out, open(self._rows, encoding="utf-8") as rows:
-                out.write(head + "\n" if self._lines else head[:-1] + ', "captions": [\n')
-                shutil.copyfileobj(rows, out, 1 << 20)
-                out.write("" if self._lines else "\n]}\n")
-        finally:
-            self._rows.unlink(missing_ok=True)
+        with self._rows.read() as rows, files.replacing(self._path) as out:
+            out.write(head + "\n" if self._lines else head[:-1] + ', "captions": [\n')
+            shutil.copyfileobj(rows, out, 1 << 20)
+            out.write("" if self._lines else "\n]}\n")
 
     def abandon(self) -> None:
         """Leave nothing behind."""
+        self._rows.remove()
+
+
+class TextSink:
+    """Tables for people: corpus values, every caption, signatures and what was not scored."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self._path, self._kind = path, kind
+        self._rows = _Neighbour(path)
+        self._head: list[str] = []
+        self._widest: list[int] = []
+
+    def write(self, samples: CaptionSet, values: dict[str, Floats], blocks: list[Floats]) -> None:
+        """Write a batch."""
+        self._head = pages.row_head(values, several=True)
+        numbers = [column.tolist() for column in values.values()]
+        cells = pages.row_cells(samples.ids, samples.systems, samples.captions(), numbers)
+        before = [self._widest] if self._widest else []
+        here = grids.widths([self._head, *cells])
+        self._widest = [max(sizes) for sizes in zip(here, *before, strict=True)]
+        self._rows.write("".join(json.dumps(row) + "\n" for row in cells))
+
+    def close(self, summary: StreamSummary) -> None:
+        """Put the parts together; LaTeX gets no captions, as from a run in memory."""
+        with self._rows.read() as rows, files.replacing(self._path) as out:
+            if self._kind == "latex":
+                out.write(pages.paper_table(summary) + "\n")
+                return
+            corpus, told = summary_parts(summary, self._kind)
+            said = told.split("\n")
+            out.write(grids.grid(corpus, self._kind) + "\n\n")
+            if self._head:
+                several = len(summary.corpora) > 1
+                hidden = self._captions(out, map(json.loads, rows), several)
+                said += [f"not shown: {', '.join(hidden)}; .json holds all"] if hidden else []
+            mark = "- " if self._kind == "markdown" else ""
+            out.write("\n" + "".join(f"{mark}{line}\n" for line in said))
+
+    def _captions(self, out: IO[str], rows: Iterator[list[str]], several: bool) -> list[str]:
+        """Write the table of captions; return the columns that it has no room for."""
+        at = [i for i, name in enumerate(self._head) if several or name != "system"]
+        head, widest = [self._head[i] for i in at], [self._widest[i] for i in at]
+        stop = pages.room(head, widest) if self._kind == "text" else len(head)
+        cells = ([row[i] for i in at[:stop]] for row in rows)
+        if self._kind == "text":
+            lines = grids.text_lines(head[:stop], cells, widest[:stop])
+        else:
+            lines = grids.markdown_lines(head, cells)
+        out.writelines(f"{line}\n" for line in lines)
+        return head[stop:]
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._rows.remove()
+
+
+class _Neighbour:
+    """Where rows wait for what stands above them, which is known last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f".{path.name[:200]}.{os.getpid()}.rows")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115 - closed by its reader
+        self.write = self._file.write
+
+    @contextmanager
+    def read(self) -> Iterator[IO[str]]:
+        """Open what was written, and remove it at the end."""
         self._file.close()
-        self._rows.unlink(missing_ok=True)
+        try:
+            with open(self._path, encoding="utf-8") as rows:
+                yield rows
+        finally:
+            self.remove()
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
 
 class CsvSink:

@@ -59,6 +59,7 @@ class Source:
     objects: list[Any] | None = None
     files_of: dict[str, str] = field(default_factory=dict)
     first: int = 1
+    indexed: bool = False  # handed over in Python: rows are named by their index
     parallel: bool = False  # rows belong together by position, not by id
 
     def __len__(self) -> int:
@@ -66,7 +67,11 @@ class Source:
 
     def where(self, row: int) -> str:
         """Say where a row stands, for an error message."""
-        return f"{self.path}: {self.unit} {row + self.first}"
+        return self.at(row) if self.indexed else f"{self.path}: {self.at(row)}"
+
+    def at(self, row: int) -> str:
+        """Say where a row stands in what is named already."""
+        return f"{self.path}[{row}]" if self.indexed else f"{self.unit} {row + self.first}"
 
     def part(self, start: int, stop: int) -> Source:
         """Return some rows."""

@@ -17,11 +17,11 @@ def summary_text(summary: StreamSummary) -> str:
     return grids.joined(summary_parts(summary), "text")
 
 
-def summary_parts(summary: StreamSummary) -> list[grids.Part]:
+def summary_parts(summary: StreamSummary, format: str = "text") -> tuple[list[list[str]], str]:
     """Return corpus values with their intervals, and how the captions' values are spread."""
     cells = [["metric", *(s or "score" for s in summary.corpora), "5 %", "median", "95 %"]]
     for name, histogram in summary.histograms.items():
-        values = [grids.with_interval(v[name], "text") for v in summary.corpora.values()]
+        values = [grids.with_interval(v[name], format) for v in summary.corpora.values()]
         spread = [f"{histogram.quantile(share):.3g}" for share in _SHARES]
         cells.append([name, *values, *spread])
     size = grids.many(len(summary), "caption")
@@ -34,4 +34,4 @@ def summary_parts(summary: StreamSummary) -> list[grids.Part]:
         f"{column}: {grids.many(count, 'caption')} not scored: {why}"
         for (column, why), count in summary.counted.items()
     ]
-    return [cells, "\n".join(said)]
+    return cells, "\n".join(said)

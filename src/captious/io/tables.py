@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ FORMATS = ("text", "markdown", "latex", "csv", "json", "jsonl", "parquet")
 STORED = "captious-scores/1"
 _SUFFIX = {"txt": "text", "md": "markdown", "tex": "latex"} | {f: f for f in FORMATS[3:]}
 _OWN = ("id", "system", "image", "caption", "references")
+_PART = 10_000  # captions that are written at a time
 
 
 def check_output(path: Path, format: str | None = None) -> str:
@@ -59,6 +60,11 @@ def check_output(path: Path, format: str | None = None) -> str:
     return kind
 
 
+def known(path: Path) -> bool:
+    """Tell whether the ending of a file names a format."""
+    return files.suffix(path) in _SUFFIX
+
+
 def save(table: ScoreTable, path: Path, format: str | None = None) -> None:
     """Write a table; the ending of the path tells the format unless it is named."""
     kind = check_output(path, format)
@@ -69,7 +75,7 @@ def save(table: ScoreTable, path: Path, format: str | None = None) -> None:
             pq.write_table(to_arrow(table, whole=True), file)
         return
     with files.replacing(path) as file:
-        file.write(render(table, kind, rows=None))
+        file.writelines(_parts(table, kind, None))
     if kind == "csv":
         with files.replacing(corpus_file(path)) as file:
             file.write(corpus_csv(table))
@@ -89,30 +95,67 @@ def render(table: ScoreTable, format: str, rows: int | None = 10) -> str:
         rows: captions shown by text, markdown and latex (None = all, but none in latex); the rest
             always hold all.
     """
+    return "".join(_parts(table, format, rows))
+
+
+def _parts(table: ScoreTable, format: str, rows: int | None) -> Iterator[str]:
+    """Yield the text of a table, a few captions at a time where it may be long."""
     if format == "json":
-        return json.dumps(to_json(table), indent=1, ensure_ascii=False) + "\n"
-    if format == "jsonl":
-        whole = to_json(table)
-        captions = whole.pop("captions")
-        lines = [whole, *captions]
-        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    if format == "csv":
-        return _csv(table)
-    if format == "html":
-        return pages.html_table(table)
-    if format in ("text", "markdown", "latex"):
-        return pages.text(table, format, rows)
-    raise UsageError(f"no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {FORMATS}")
+        yield from _json(table)
+    elif format == "jsonl":
+        head = facts(table, table.samples.evidence.labels) | {"statistics": _statistics(table)}
+        yield json.dumps(head, ensure_ascii=False) + "\n"
+        for row in _rows(table):
+            yield json.dumps(row, ensure_ascii=False) + "\n"
+    elif format == "csv":
+        yield from _csv(table)
+    elif format == "html":
+        yield pages.html_table(table)
+    elif format in ("text", "markdown", "latex"):
+        yield pages.text(table, format, rows)
+    else:
+        raise UsageError(f"no format {format!r}.{did_you_mean(format, FORMATS)} Formats: {FORMATS}")
+
+
+def _json(table: ScoreTable) -> Iterator[str]:
+    """Yield what ``json.dumps(to_json(table), indent=1)`` makes, without all of it in memory."""
+    head = json.dumps(facts(table, table.samples.evidence.labels), indent=1, ensure_ascii=False)
+    yield head.removesuffix("\n}") + ',\n "captions": '
+    yield from _listed(_rows(table), 1)
+    yield ',\n "statistics": [\n  '
+    for number, block in enumerate(table.blocks):
+        yield ",\n  " if number else ""
+        yield from _listed(([_n(v) for v in row] for row in block.tolist()), 2)
+    yield "\n ]\n}\n"
+
+
+def _listed(entries: Iterable[Any], depth: int) -> Iterator[str]:
+    """Yield a JSON list, indented as at that depth."""
+    start = "\n" + " " * (depth + 1)
+    empty = True
+    for entry in entries:
+        text = json.dumps(entry, indent=1, ensure_ascii=False).replace("\n", start)
+        yield ("[" if empty else ",") + start + text
+        empty = False
+    yield "[]" if empty else "\n" + " " * depth + "]"
+
+
+def _rows(table: ScoreTable) -> Iterator[dict[str, Any]]:
+    """Yield one entry per caption; their texts are Python strings for a short time only."""
+    for start in range(0, len(table), _PART):
+        rows = range(start, min(len(table), start + _PART))
+        held = {name: column[start : rows.stop] for name, column in table.values.items()}
+        yield from json_rows(table.samples.take(rows), held)
+
+
+def _statistics(table: ScoreTable) -> list[list[list[float | None]]]:
+    return [[[_n(value) for value in row] for row in block.tolist()] for block in table.blocks]
 
 
 def to_json(table: ScoreTable) -> dict[str, Any]:
     """Return the whole table as plain data (NaN becomes null)."""
     out = facts(table, table.samples.evidence.labels)
-    out["captions"] = list(json_rows(table.samples, table.values))
-    out["statistics"] = [
-        [[_n(value) for value in row] for row in block.tolist()] for block in table.blocks
-    ]
-    return out
+    return out | {"captions": list(_rows(table)), "statistics": _statistics(table)}
 
 
 def json_rows(
@@ -230,7 +273,8 @@ def is_stored(path: Path) -> bool:
         if kind == "parquet":
             import pyarrow.parquet as pq
 
-            return b"captious" in (pq.read_schema(path).metadata or {})
+            # Of the file, not of its schema: a stream knows its description last.
+            return b"captious" in (pq.read_metadata(path).metadata or {})
         if kind in ("json", "jsonl"):
             with open(path, "rb") as file:
                 return STORED.encode() in file.read(4096)
@@ -386,16 +430,20 @@ def _number(value: Any) -> float:
 # -- for people and other programs -----------------------------------------------------------------
 
 
-def _csv(table: ScoreTable) -> str:
-    """One row per caption."""
+def _csv(table: ScoreTable) -> Iterator[str]:
+    """Yield one row per caption."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    names = list(table.values)
-    writer.writerow(["system", "id", "caption", *names])
-    columns = [table.values[n].tolist() for n in names]
-    for row, (name, system) in enumerate(zip(table.ids, table.systems, strict=True)):
-        writer.writerow([system, name, table.captions[row], *(_c(c[row]) for c in columns)])
-    return out.getvalue()
+    writer.writerow(["system", "id", "caption", *table.values])
+    for start in range(0, len(table), _PART):
+        samples = table.samples.take(range(start, min(len(table), start + _PART)))
+        columns = [map(_c, v[start : start + _PART].tolist()) for v in table.values.values()]
+        writer.writerows(
+            zip(samples.systems, samples.ids, samples.captions(), *columns, strict=True)
+        )
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
 
 
 def corpus_csv(table: ScoreTable | StreamSummary) -> str:

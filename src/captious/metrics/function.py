@@ -104,7 +104,13 @@ class FunctionMetric(Metric):
                     f"{len(samples):,} captions, it returned {size}"
                 )
         else:
-            values = [self.function(*row) for row in zip(*columns, strict=True)]
+            values = []
+            for row, arguments in enumerate(zip(*columns, strict=True)):
+                try:
+                    values.append(self.function(*arguments))
+                except Exception as err:
+                    err.add_note(f"{self.name}() was called for the caption {samples.ids[row]!r}")
+                    raise
         rows = np.full((len(samples), 1), np.nan)
         reasons: dict[int, str] = {}
         for row, value in enumerate(values):

@@ -98,7 +98,7 @@ class Client:
         """Score captions; the arguments are those of a scorer.
 
         Args:
-            captions: texts, ``{id: caption}``, or one text.
+            captions: texts, ``{id: caption}``, one text, or rows (a frame, a table, records).
             references: one list of texts (or one text) per caption, or ``{id: texts}``.
             images: one per caption, or ``{id: image}``: paths, encoded bytes, PIL images, arrays.
             objects: one list of labels per caption, or ``{id: labels}``.
@@ -108,6 +108,12 @@ class Client:
             InputError: the service names what is wrong with the captions.
             CaptiousError: the service does not answer.
         """
+        columns = None if isinstance(captions, str | dict) else _columns_of(captions)
+        if columns is not None:
+            captions, ids = columns.caption, ids if ids is not None else columns.id
+            references = columns.references if references is None else references
+            images = columns.image if images is None else images
+            objects = columns.objects if objects is None else objects
         texts, names = captions_of(captions, ids)
         given = self._references if references is None else references
         listed = None
@@ -241,6 +247,15 @@ def _again(url: str, metrics: Any, references: Any, df: str, options: dict[str, 
 
 def _list(values: Iterable[str] | None) -> list[str] | None:
     return None if values is None else list(values)
+
+
+def _columns_of(rows: Any) -> Any:
+    """Return the columns of rows; None of texts, for which nothing has to be installed."""
+    if isinstance(rows, Sequence) and not any(isinstance(row, Mapping) for row in rows[:1]):
+        return None
+    from captious.io.references import columns_of
+
+    return columns_of(rows)
 
 
 def _pictures(given: list[Any]) -> list[str | None] | None:
