@@ -244,6 +244,13 @@ def test_agreement_with_people_is_a_page(tmp_path, capsys):
     assert f"<b>{value}</b>" in text
     for part in ("Who beats whom", "Number of references", "Score groups", "Caption length"):
         assert part in text
+    dots = [float(x) for x in re.findall(r'<s style="left:([\d.]+)%"', text)]
+    bars = re.findall(r'<i style="left:([\d.]+)%;width:([\d.]+)%"', text)
+    assert len(dots) == len(bars) == 2
+    for dot, (left, width) in zip(dots, bars, strict=True):
+        assert 0 <= float(left) <= dot <= float(left) + float(width) <= 100.01
+    assert main([*command, str(out), "--quiet"]) == 0
+    assert "wrote" not in capsys.readouterr().err
     assert main([*command, str(tmp_path / "why.pdf")]) == 2
 
 

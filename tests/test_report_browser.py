@@ -272,7 +272,7 @@ def test_nothing_sticks_out_on_a_small_screen(visit):
 
 
 def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(browser, tmp_path):
-    names = [f"a system of a long name {k}" for k in range(7)]
+    names = [f"a system whose name is longer than the screen is wide {k}" for k in range(8)]
     captions = ["a dog runs", "a red bus", "two cats"]
     files = []
     for name in names:
@@ -286,8 +286,13 @@ def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(
     page.goto((tmp_path / "many.html").as_uri())
     page.wait_for_selector("html[data-ready]")
     assert page.locator("#scatterkey .sys").all_inner_texts() == names
-    assert "2 more in the table" in page.locator("#short").inner_text()
+    keys = page.locator("#scatterkey .sys i")
+    inks = keys.evaluate_all("all => all.map(n => getComputedStyle(n).backgroundColor)")
+    assert len(set(inks)) == 8
+    assert "3 more in the table" in page.locator("#short").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    name = page.locator("#table tbody th >> nth=0").bounding_box()
+    assert name["width"] < 180, "numbers have room beside the names"
     context.close()
 
 

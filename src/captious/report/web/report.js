@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const D = window.CAPTIOUS_DATA || JSON.parse($("data").textContent);
 const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOTOS : $("photos").textContent;
-const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7a5195", "#777777"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
 const M = D.columns.length; // behind the metrics' columns stand the user's own, as axes of the scatter
