@@ -153,7 +153,8 @@ def _matrix(results: Sequence[Result], tests: Sequence[Test]) -> list[dict[str, 
             sure = test.corrected < LEVEL
             kind = "same" if not sure else "better" if value > 0 else "worse"
             p = "p < 0.001" if test.corrected < 0.001 else f"p {test.corrected:.3f}"
-            cells.append({"kind": kind, "text": f"{100 * value:+.0f}" if abs(value) >= 0.005 else "0",
+            text = f"{100 * value:+.0f}".replace("+0", "0").replace("-0", "0")
+            cells.append({"kind": kind, "text": text,
                           "title": f"{a} minus {b}: {100 * value:+.1f}, {p}"})  # fmt: skip
         rows.append({
             "name": a, "cells": cells,
