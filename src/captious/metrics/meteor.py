@@ -276,8 +276,9 @@ def _sentence(data: dict[str, Any]) -> str:
     loose = [w for i, w in enumerate(data["caption"]) if i not in covered]
     if loose:
         lines.append(f"  {'unmatched:':<11} {', '.join(loose)}")
+    chunks = f"{data['chunks']} chunk{'' if data['chunks'] == 1 else 's'}"
     lines.append(
         f"  precision {data['precision']:.4f}, recall {data['recall']:.4f}, "
-        f"mean {data['mean']:.4f}, {data['chunks']} chunks: penalty {data['penalty']:.4f}"
+        f"mean {data['mean']:.4f}, {chunks}: penalty {data['penalty']:.4f}"
     )
     return "\n".join(lines)
