@@ -190,7 +190,7 @@ class BertScore(Metric):
         if self._layer() not in table:
             raise UsageError(
                 f"no baseline is known for {self.model!r} at layer {self._layer()}. Compute it: "
-                f"captious calibrate {self.model} --texts FILE --out baseline.json, "
+                f"captious calibrate {self.model} --texts FILE -o baseline.json, "
                 "then bertscore(baseline='baseline.json')"
             )
         return table[self._layer()]
