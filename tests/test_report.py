@@ -154,6 +154,9 @@ def test_the_gate_fails_on_a_significant_loss_only(tmp_path, capsys):
     assert "in cider_d" in capsys.readouterr().err
     assert main([*command, "bleu_1", "CIDEr-D"]) == 1  # spaces as well as commas
     assert "in cider_d" in capsys.readouterr().err
+    ignored = ["compare", str(tmp_path / "scores.parquet"), "-m", "bleu", "--refs", "refs.json"]
+    assert main(ignored) == 2
+    assert "nothing is scored again: leave out --metrics, --refs" in capsys.readouterr().err
     files = ["compare", "-q", "--fail-if-worse", "cider_d", str(tmp_path / "scores.parquet")]
     assert main(files) == 1  # a file behind the columns is a file
     capsys.readouterr()
