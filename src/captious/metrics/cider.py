@@ -11,7 +11,7 @@ exp(-((l_c - l_r) / l_r)^2) ^ 0.2 for the lengths, and the geometric mean over t
 of 1 / (1 + |count in the caption - count in the reference|), to the power 0.8, for repetitions (the
 first use of a word that the reference lacks is free). Formulas as in the authors' code
 (gabrielsantosrv/coco-caption), which cuts words once more at hyphens for the second penalty (ours
-does not) and answers NaN for an empty caption (ours 0). There is one profile, that of the code; the
+does not) and returns NaN for an empty caption (ours 0). There is one profile, that of the code; the
 authors' numbers were made on #PraCegoVer, in Portuguese: **not verified here**.
 
 Worked example: with two images whose references share no word, a caption equal to its only
