@@ -91,6 +91,7 @@ def page(evaluation: Evaluation, tests: Sequence[Test], swept: dict[str, list[fl
         level=LEVEL,
         comparisons=len(tests),
         sweep=_lines(swept),
+        pool=evaluation.judged.pool is not None,
         steps=_groups(evaluation, good),
         splits=_splits(evaluation, good),
         remarks=tables.remarks(evaluation, tests, True),
