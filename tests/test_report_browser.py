@@ -256,6 +256,19 @@ def test_dark_mode_follows_the_system_and_the_button(visit):
     assert page.evaluate(ground) == "rgb(246, 247, 249)"
 
 
+def test_the_photograph_stays_in_view_while_words_are_touched_on_a_small_screen(visit):
+    page = visit("#caption=astronaut&system=good", viewport={"width": 360, "height": 740})
+    page.wait_for_selector("dialog[open]")
+    page.get_by_role("tab", name="TIGEr").click()
+    page.evaluate("document.querySelector('#remark').scrollIntoView()")
+    page.get_by_role("tab", name="TIGEr").scroll_into_view_if_needed()
+    page.hover("[data-word='0']")
+    assert page.evaluate("document.getElementById('caption').scrollTop") > 300
+    region, bar = page.locator("[data-region='0']").bounding_box(), page.locator("dialog .bar")
+    assert region["y"] >= bar.bounding_box()["y"] + bar.bounding_box()["height"] - 1
+    assert region["y"] + region["height"] < 740
+
+
 def test_nothing_sticks_out_on_a_small_screen(visit):
     page = visit(viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
