@@ -436,6 +436,11 @@ def test_completion_in_other_shells(shell, tmp_path):
         done = subprocess.run(["fish", "-c", code], capture_output=True, text=True, check=True)
         assert "--refs" in done.stdout
         assert "--skip-unmatched" in done.stdout
+        code = f"source {script}; complete -C 'captious score -m met'"
+        done = subprocess.run(["fish", "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.split()[0] == "meteor"
+    else:
+        assert "'-m[metrics or groups" in script.read_text()
 
 
 def test_completion_knows_every_verb():

@@ -232,6 +232,32 @@ def test_runs_are_compared(page, url):
     assert page.inner_text("#table").count("second") == 1
 
 
+def test_runs_of_different_metrics_are_compared_in_those_they_share(url):
+    made = {}
+    for name, metrics in (("a", "bleu,rouge_l"), ("b", "meteor,bleu"), ("c", "meteor")):
+        rows = [{"id": str(i), "caption": f"a dog {name}", "references": ["a dog runs"]}
+                for i in range(4)]  # fmt: skip
+        answer = upload(url, {"captions": (f"{name}.json", json.dumps(rows).encode())}, metrics)
+        made[name] = wait_for(url, answer.json()["id"], "done")["id"]
+
+    def compared(*names):
+        runs = [made[name] for name in names]
+        answer = httpx.post(f"{url}/runs/compare", json={"runs": runs}, timeout=30)
+        return wait_for(url, answer.json()["id"], "done", "failed")
+
+    both = compared("a", "b")
+    assert (both["state"], both["metrics"], both["captions"]) == ("done", ["bleu"], 8)
+    page = httpx.get(f"{url}/run/{both['id']}/data.js", timeout=30).text
+    contents = json.loads(page.removeprefix("window.CAPTIOUS_DATA=").rstrip(";\n"))
+    assert {c["name"] for c in contents["columns"]} == {"bleu_1", "bleu_2", "bleu_3", "bleu_4"}
+    assert contents["left_out"] == [
+        "only a has rouge_l: not compared", "only b has meteor: not compared",
+    ]  # fmt: skip
+    nothing = compared("a", "c")
+    assert nothing["state"] == "failed"
+    assert "only tables of the same metrics can be compared" in nothing["error"]
+
+
 def test_a_killed_service_goes_on_where_it_was(tmp_path, slowly):
     log = tmp_path / "log"
     options = ("--api-only", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"))

@@ -154,6 +154,9 @@ def test_the_gate_fails_on_a_significant_loss_only(tmp_path, capsys):
     assert "in cider_d" in capsys.readouterr().err
     assert main([*command, "bleu_1", "CIDEr-D"]) == 1  # spaces as well as commas
     assert "in cider_d" in capsys.readouterr().err
+    ignored = ["compare", str(tmp_path / "scores.parquet"), "-m", "bleu", "--refs", "refs.json"]
+    assert main(ignored) == 2
+    assert "nothing is scored again: leave out --metrics, --refs" in capsys.readouterr().err
     files = ["compare", "-q", "--fail-if-worse", "cider_d", str(tmp_path / "scores.parquet")]
     assert main(files) == 1  # a file behind the columns is a file
     capsys.readouterr()
@@ -244,6 +247,13 @@ def test_agreement_with_people_is_a_page(tmp_path, capsys):
     assert f"<b>{value}</b>" in text
     for part in ("Who beats whom", "Number of references", "Score groups", "Caption length"):
         assert part in text
+    dots = [float(x) for x in re.findall(r'<s style="left:([\d.]+)%"', text)]
+    bars = re.findall(r'<i style="left:([\d.]+)%;width:([\d.]+)%"', text)
+    assert len(dots) == len(bars) == 2
+    for dot, (left, width) in zip(dots, bars, strict=True):
+        assert 0 <= float(left) <= dot <= float(left) + float(width) <= 100.01
+    assert main([*command, str(out), "--quiet"]) == 0
+    assert "wrote" not in capsys.readouterr().err
     assert main([*command, str(tmp_path / "why.pdf")]) == 2
 
 

@@ -256,6 +256,19 @@ def test_dark_mode_follows_the_system_and_the_button(visit):
     assert page.evaluate(ground) == "rgb(246, 247, 249)"
 
 
+def test_the_photograph_stays_in_view_while_words_are_touched_on_a_small_screen(visit):
+    page = visit("#caption=astronaut&system=good", viewport={"width": 360, "height": 740})
+    page.wait_for_selector("dialog[open]")
+    page.get_by_role("tab", name="TIGEr").click()
+    page.evaluate("document.querySelector('#remark').scrollIntoView()")
+    page.get_by_role("tab", name="TIGEr").scroll_into_view_if_needed()
+    page.hover("[data-word='0']")
+    assert page.evaluate("document.getElementById('caption').scrollTop") > 300
+    region, bar = page.locator("[data-region='0']").bounding_box(), page.locator("dialog .bar")
+    assert region["y"] >= bar.bounding_box()["y"] + bar.bounding_box()["height"] - 1
+    assert region["y"] + region["height"] < 740
+
+
 def test_nothing_sticks_out_on_a_small_screen(visit):
     page = visit(viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
@@ -272,7 +285,7 @@ def test_nothing_sticks_out_on_a_small_screen(visit):
 
 
 def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(browser, tmp_path):
-    names = [f"a system of a long name {k}" for k in range(7)]
+    names = [f"a system whose name is longer than the screen is wide {k}" for k in range(8)]
     captions = ["a dog runs", "a red bus", "two cats"]
     files = []
     for name in names:
@@ -286,8 +299,13 @@ def test_many_systems_with_long_names_are_all_in_the_key_and_fit_a_small_screen(
     page.goto((tmp_path / "many.html").as_uri())
     page.wait_for_selector("html[data-ready]")
     assert page.locator("#scatterkey .sys").all_inner_texts() == names
-    assert "2 more in the table" in page.locator("#short").inner_text()
+    keys = page.locator("#scatterkey .sys i")
+    inks = keys.evaluate_all("all => all.map(n => getComputedStyle(n).backgroundColor)")
+    assert len(set(inks)) == 8
+    assert "3 more in the table" in page.locator("#short").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    name = page.locator("#table tbody th >> nth=0").bounding_box()
+    assert name["width"] < 180, "numbers have room beside the names"
     context.close()
 
 

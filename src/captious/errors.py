@@ -115,10 +115,19 @@ def did_you_mean(word: str, known: Iterable[str], meant: Mapping[str, str] | Non
         word: what was written.
         known: what could have been written.
         meant: other words for known ones; they go before words that merely look alike.
+
+    Example:
+        >>> did_you_mean("Meteorr", ["meteor", "bertscore_r", "tiger"])
+        " Did you mean 'meteor'?"
+        >>> did_you_mean("nonsense", ["tokenize", "score"])
+        ''
     """
     words = list(known)
     near = [meant[word.lower()]] if meant and meant.get(word.lower()) in words else []
-    near = near or difflib.get_close_matches(word, words, n=3, cutoff=0.5)
+    if not near:
+        alike = {w: difflib.SequenceMatcher(None, w.lower(), word.lower()).ratio() for w in words}
+        least = max(0.55, max(alike.values(), default=0.0) - 0.15)
+        near = sorted((w for w in alike if alike[w] >= least), key=lambda w: -alike[w])[:3]
     if not near:
         return ""
     return " Did you mean " + " or ".join(repr(n) for n in near) + "?"

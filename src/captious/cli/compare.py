@@ -14,6 +14,7 @@ from captious.engine.job import score
 from captious.engine.table import ScoreTable, join
 from captious.errors import UsageError, did_you_mean
 from captious.io.tables import is_stored
+from captious.names import COCO
 from captious.statistics.bootstrap import RESAMPLES
 
 
@@ -127,6 +128,19 @@ def _table(args: argparse.Namespace) -> ScoreTable:
         raise UsageError(
             f"{other} is not a stored table, {stored[0]} is: give stored tables "
             "only, or caption files only"
+        )
+    given = {
+        "--metrics": args.metrics != [COCO],
+        "--refs": args.refs,
+        "--images": args.images,
+        "--objects": args.objects,
+        "--regions": args.regions,
+    }
+    unused = [option for option, value in given.items() if value]
+    if unused:
+        raise UsageError(
+            f"{stored[0]} holds its scores, so nothing is scored again: leave out "
+            f"{', '.join(unused)}, or give caption files"
         )
     return join([ScoreTable.load(path) for path in stored], args.names or _stems(stored))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ class Verb:
         name: the verb.
         help: one line.
         options: option -> one line.
+        short: option -> its one-letter form.
         choices: option -> the words that it takes.
         words: sub-commands or names that may follow.
     """
@@ -30,6 +32,7 @@ class Verb:
     name: str
     help: str
     options: dict[str, str]
+    short: dict[str, str]
     choices: dict[str, tuple[str, ...]]
     words: tuple[str, ...] = ()
 
@@ -66,6 +69,7 @@ def collect() -> list[Verb]:
     for name, parser in sorted(subs.choices.items()):
         options: dict[str, str] = {}
         choices: dict[str, tuple[str, ...]] = {}
+        short: dict[str, str] = {}
         words: tuple[str, ...] = ()
         for action in _actions(parser):
             if isinstance(action, argparse._SubParsersAction):
@@ -73,6 +77,8 @@ def collect() -> list[Verb]:
             elif action.option_strings and action.help != argparse.SUPPRESS:
                 long = next(o for o in action.option_strings if o.startswith("--"))
                 options[long] = " ".join((action.help or "").replace("%", "").split())
+                letters = [o for o in action.option_strings if not o.startswith("--")]
+                short |= {long: letters[0]} if letters else {}
                 taken = metrics if action.metavar == "METRIC" else tuple(action.choices or ())
                 for option in action.option_strings if taken else ():
                     choices[option] = taken
@@ -80,7 +86,7 @@ def collect() -> list[Verb]:
                 words = tuple(action.choices)
             elif action.metavar == "METRIC" or (name, action.dest) == ("metrics", "name"):
                 words = metrics
-        out.append(Verb(name, helps[name], options, choices, words))
+        out.append(Verb(name, helps[name], options, short, choices, words))
     return out
 
 
@@ -149,7 +155,8 @@ def zsh(verbs: list[Verb]) -> str:
             told = help.replace("[", "(").replace("]", ")").replace(":", " -")
             words = verb.choices.get(option)
             takes = f":value:({' '.join(words)})" if words else ""
-            lines.append(f"      {_quoted(f'{option}[{told}]{takes}')} \\")
+            for spelling in filter(None, (verb.short.get(option), option)):
+                lines.append(f"      {_quoted(f'{spelling}[{told}]{takes}')} \\")
         rest = f"*:word:({' '.join(verb.words)})" if verb.words else "*:file:_files"
         lines.append(f"      {_quoted(rest)};;")
     return "\n".join([*lines, "  esac", "}", '_captious "$@"', ""])
@@ -165,7 +172,9 @@ def fish(verbs: list[Verb]) -> str:
         for option, help in verb.options.items():
             words = verb.choices.get(option)
             takes = f" -x -a {_escaped(' '.join(words))}" if words else ""
-            lines.append(f"{within} -l {option[2:]} -d {_escaped(help[:60])}{takes}")
+            short = f" -s {verb.short[option][1:]}" if option in verb.short else ""
+            told = textwrap.shorten(help, 60, placeholder="…")
+            lines.append(f"{within}{short} -l {option[2:]} -d {_escaped(told)}{takes}")
         if verb.words:
             lines.append(f"{within} -a {_escaped(' '.join(verb.words))}")
     return "\n".join(lines) + "\n"

@@ -61,5 +61,5 @@ def run_show(args: argparse.Namespace) -> int:
         f"stem: {table.stem}\nfingerprint: {table.fingerprint}\n"
     )
     for n, grams in enumerate(table.grams, 1):
-        sys.stdout.write(f"{n}-grams in two and more documents: {len(grams)}\n")
+        sys.stdout.write(f"{n}-grams in two or more documents: {len(grams)}\n")
     return 0

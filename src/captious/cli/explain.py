@@ -102,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
             _options.remark(str(reason))
     if args.output is not None:
         _write(args.output, explained, len(rows))
-        _options.remark(f"wrote {args.output}")
+        if not args.quiet:
+            _options.remark(f"wrote {args.output}")
     if args.format == "json":
         told: list[Any] = [entry.explanation.data for entry in explained]
         if len(metrics) > 1:

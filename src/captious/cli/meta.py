@@ -225,7 +225,8 @@ def run(args: argparse.Namespace) -> int:
             from captious.meta import pictures
 
             pictures.beats(evaluation, tests, args.picture)
-            _options.remark(f"wrote {args.picture}")
+            if not args.quiet:
+                _options.remark(f"wrote {args.picture}")
         if args.report:
             from captious.io import files
             from captious.meta import page
@@ -233,7 +234,8 @@ def run(args: argparse.Namespace) -> int:
             swept = page.sweep(evaluation, protocol, scorer)
             with files.replacing(args.report) as file:
                 file.write(page.page(evaluation, tests, swept))
-            _options.remark(f"wrote {args.report}")
+            if not args.quiet:
+                _options.remark(f"wrote {args.report}")
     _options.write(args, text, parts if args.format == "text" else ())
     return 0
 

@@ -1,6 +1,6 @@
 """What is seen in photographs by every source at hand: the detector and the word detector.
 
-The sources are united as the VIFIDEL paper unites its own: a photograph has every label that one of
+The sources are merged as the VIFIDEL paper merges its own: a photograph has every label that one of
 them gives, each once. The word detector reads region features, which are extracted once for all
 that looks and kept in the same cache. A source whose packages or weights are not installed is left
 out; the name of the evidence says who looked. The likeliest word of a photograph is always taken,

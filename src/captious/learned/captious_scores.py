@@ -1,6 +1,6 @@
 """``captious_ref`` and ``captious_free``: a few metrics that see different things, in one score.
 
-Every input is brought to normal scores by its quantiles in a frozen distribution of captions of
+Every input is mapped to normal scores by its quantiles in a frozen distribution of captions of
 several domains, so that a score means the same for one caption as for a million:
 
     score = sigmoid(sum over inputs of weight x normal score + guards - middle),  weights >= 0

@@ -18,7 +18,8 @@ gamed (shuffled or repeated words pass in one of four to one of three attempts);
 could tune captions against the score, ``eval_ms(guard=True)`` is another model that also reads how
 fluent the caption is (``stumbles``) and whether it repeats itself (``distinct``). It is a sum of
 normal scores without negative weights, so that no input lowers the score by rising, and was not
-trained against captions of captioners: its score is no probability that a person wrote the caption.
+trained against captions of captioners: its score is not the probability that a person wrote the
+caption.
 
 Known deviations of the paper's models: the paper trains on Flickr30k with three captioners that are
 not available; ours are trained on COCO val2014 with seven captioners, with captions of other images

@@ -1,4 +1,4 @@
-"""Where metric and people part: captions by kind of disagreement, the widest gaps first.
+"""Where metric and people differ: captions by kind of disagreement, the widest gaps first.
 
 Ratings: scores are sorted and given ratings in the numbers in which people gave them (TIGEr,
 Appendix A.1), so that a metric's group can be held against people's. Pairs: the metric prefers the

@@ -91,6 +91,7 @@ def page(evaluation: Evaluation, tests: Sequence[Test], swept: dict[str, list[fl
         level=LEVEL,
         comparisons=len(tests),
         sweep=_lines(swept),
+        pool=evaluation.judged.pool is not None,
         steps=_groups(evaluation, good),
         splits=_splits(evaluation, good),
         remarks=tables.remarks(evaluation, tests, True),
@@ -98,44 +99,41 @@ def page(evaluation: Evaluation, tests: Sequence[Test], swept: dict[str, list[fl
     )
 
 
-def _intervals(results: Sequence[Result]) -> str:
-    """Draw every metric's agreement with its interval."""
+def _ticks(low: float, high: float) -> list[float]:
+    """Return three to six round numbers from ``low`` to ``high``.
+
+    Example:
+        >>> _ticks(0.0, 0.46), _ticks(0.19, 0.44)
+        ([0.0, 0.1, 0.2, 0.3, 0.4], [0.2, 0.25, 0.3, 0.35, 0.4])
+    """
+    rough = (high - low or 1.0) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(step * k, 10) for k in range(first, last + 1)]
+
+
+def _intervals(results: Sequence[Result]) -> dict[str, Any]:
+    """Return where every metric's agreement and interval lie, in per cent of the chart's width."""
     known = [v for r in results for v in (r.value, r.low, r.high) if math.isfinite(v)]
     if not known:
-        return ""
-    low, high = min(*known, 0.0), max(known)
-    left, right, row = 190, 60, 24
-    width, tall = 820, row * len(results) + 34
+        return {}
+    low, high = min(*known, 0.0), max(*known, 0.0)
 
-    def x(value: float) -> float:
-        return left + (value - low) / (high - low or 1) * (width - left - right)
+    def at(value: float) -> float:
+        return 100 * (value - low) / (high - low or 1)
 
-    out = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
-        out.append(
-            f'<line class="axis" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="4" y2="{tall - 24}"/>'
-            f'<text class="q" x="{x(value):.1f}" y="{tall - 6}" text-anchor="middle">{value:.2f}'
-            "</text>"
-        )
-    for number, r in enumerate(results):
-        y = 16 + row * number
-        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(r.metric)}</text>')
-        if math.isfinite(r.low):
-            out.append(
-                f'<line x1="{x(r.low):.1f}" x2="{x(r.high):.1f}" y1="{y}" y2="{y}" '
-                'stroke="#0072B2" stroke-width="5" stroke-opacity=".35" stroke-linecap="round"/>'
-            )
-        out.append(
-            f'<circle cx="{x(r.value):.1f}" cy="{y}" r="5" fill="#0072B2"/>'
-            f'<text x="{width}" y="{y + 4}" text-anchor="end" font-weight="600">{r.value:.3f}'
-            "</text>"
-        )
-    label = "Agreement of every metric with its interval"
-    return (
-        f'<svg viewBox="0 0 {width} {tall}" role="img" aria-label="{label}" font-size="13">'
-        f"{''.join(out)}</svg>"
-    )
+    rows = [
+        {
+            "metric": r.metric,
+            "value": r.value,
+            "at": at(r.value),
+            "low": at(r.low) if math.isfinite(r.low) else at(r.value),
+            "span": at(r.high) - at(r.low) if math.isfinite(r.low) else 0.0,
+        }
+        for r in results
+    ]
+    return {"rows": rows, "ticks": [(at(t), f"{t:g}") for t in _ticks(low, high)]}
 
 
 def _matrix(results: Sequence[Result], tests: Sequence[Test]) -> list[dict[str, Any]]:
@@ -156,7 +154,8 @@ def _matrix(results: Sequence[Result], tests: Sequence[Test]) -> list[dict[str, 
             sure = test.corrected < LEVEL
             kind = "same" if not sure else "better" if value > 0 else "worse"
             p = "p < 0.001" if test.corrected < 0.001 else f"p {test.corrected:.3f}"
-            cells.append({"kind": kind, "text": f"{100 * value:+.0f}",
+            text = f"{100 * value:+.0f}".replace("+0", "0").replace("-0", "0")
+            cells.append({"kind": kind, "text": text,
                           "title": f"{a} minus {b}: {100 * value:+.1f}, {p}"})  # fmt: skip
         rows.append({
             "name": a, "cells": cells,
@@ -172,7 +171,7 @@ def _lines(swept: dict[str, list[float]]) -> str:
         return ""
     values = [v for line in swept.values() for v in line if math.isfinite(v)]
     low, high = min(values), max(values)
-    width, tall, left, right = 820, 340, 56, 190
+    width, tall, left, right = 620, 320, 48, 150
     count = len(next(iter(swept.values())))
 
     def point(at: int, value: float) -> tuple[float, float]:
@@ -180,12 +179,11 @@ def _lines(swept: dict[str, list[float]]) -> str:
         return across, tall - 46 - (value - low) / (high - low or 1) * (tall - 66)
 
     out = []
-    for i in range(5):
-        value = low + (high - low) * i / 4
+    for value in _ticks(low, high):
         y = point(0, value)[1]
         out.append(
             f'<line class="axis" x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text class="q" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.2f}</text>'
+            f'<text class="q" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
         )
     for at in range(count):
         across = point(at, low)[0]

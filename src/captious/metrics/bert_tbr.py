@@ -1,7 +1,7 @@
 """BERT-TBR: BERTScore's recall made for several references (cut, combine, remove).
 
 Yi et al. 2020, "Improving Image Captioning Evaluation by Considering Inter References Variance".
-T: a cosine not above the threshold is no match. B: the references are combined into one, without
+T: a cosine not above the threshold is not a match. B: the references are combined into one, without
 what they say twice. R: the recall is multiplied by a second one without stop words.
 
     S(x, Y) = max cos(x, y) over y in Y, if it is above the threshold, else 0
@@ -11,7 +11,7 @@ what they say twice. R: the recall is multiplied by a second one without stop wo
 
 Worked example, threshold .4, one reference "a dog runs" with idf 0, 1, 2, caption "a puppy",
 cosines dog-puppy .8 and everything else below .4 except a-a 1: Rcomb = 1*.8/1 = .8 (what has no
-match does not enter), Rrm = .8/2 = .4 (dog, runs), score .32.
+match is left out), Rrm = .8/2 = .4 (dog, runs), score .32.
 
 Profiles, because paper and release differ:
 

@@ -1,10 +1,10 @@
 """BERTScore: greedy matching of contextual token vectors.
 
-Zhang et al. 2020. Every piece of the caption looks for its most similar piece in the reference
-(precision), every piece of the reference for its most similar in the caption (recall); similarity
-is the cosine of the vectors at one hidden state of a text encoder. [CLS] and [SEP] may be found
-but have no weight of their own. With several references the maximum of P, of R and of F is taken
-separately, as bert-score does.
+Zhang et al. 2020. Every word piece of the caption is matched with the most similar one in the
+reference (precision), every piece of the reference with the most similar in the caption (recall);
+similarity is the cosine of the vectors at one hidden state of a text encoder. [CLS] and [SEP] can
+be matched but have no weight of their own. With several references the maximum of P, of R and of F
+is taken separately, as bert-score does.
 
 Worked example, with cosines a-a 1, a-the .5, dog-dog 1 and all else 0: caption "a dog" against
 "the dog" has P = R = (.5 + 1)/2 = .75.
@@ -190,7 +190,7 @@ class BertScore(Metric):
         if self._layer() not in table:
             raise UsageError(
                 f"no baseline is known for {self.model!r} at layer {self._layer()}. Compute it: "
-                f"captious calibrate {self.model} --texts FILE --out baseline.json, "
+                f"captious calibrate {self.model} --texts FILE -o baseline.json, "
                 "then bertscore(baseline='baseline.json')"
             )
         return table[self._layer()]

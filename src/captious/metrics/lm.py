@@ -143,7 +143,7 @@ def _least_expected(rows: list[dict[str, Any]]) -> list[str]:
     else:
         odd = [row for row in rows if row["probability"] < row["frequency"]]
         odd = sorted(odd, key=lambda row: row["probability"] / row["frequency"])[:_SHOWN]
-        lines = ["less likely here than elsewhere in captions, by how many times:"]
+        lines = ["words less likely here than elsewhere in captions, and how many times less:"]
     for row in odd:
         word = "(the end)" if row["word"] == "</s>" else row["word"]
         less = row["frequency"] / row["probability"]  # NaN: not known

@@ -13,14 +13,14 @@ where a chunk is a run of matches that is contiguous on both sides. The best ref
 corpus value is the formula applied to summed statistics; it is not the mean of the captions.
 
 Denkowski and Lavie (2014), Meteor Universal. The text is PTB tokenised and then normalised again
-by METEOR itself (``-norm``), in which hyphenated words come apart.
+by METEOR itself (``-norm``), which splits hyphenated words.
 
 Scores equal those of ``meteor-1.5.jar -l en -norm`` in every digit that was compared, including its
-peculiarities: words are compared by a 32-bit hash; weights are cut to integers while searching,
-so that a stem or synonym match that has a rival is often passed over (``the cats are sleeping``
-against ``a cat sleeps`` scores 0).
+peculiarities: words are compared by a 32-bit hash; weights are truncated to integers while
+searching, so that a stem or synonym match that has a rival is often passed over (``the cats are
+sleeping`` against ``a cat sleeps`` scores 0).
 
-A few sentences are aligned in plain Python; more are compiled with numba, which takes some ten
+A few sentences are aligned in plain Python; more are compiled with numba, which takes about ten
 seconds the first time on a machine and is kept on disk after that.
 
 A caption with more than four million ways to match its words with those of its references (one word
@@ -276,8 +276,9 @@ def _sentence(data: dict[str, Any]) -> str:
     loose = [w for i, w in enumerate(data["caption"]) if i not in covered]
     if loose:
         lines.append(f"  {'unmatched:':<11} {', '.join(loose)}")
+    chunks = f"{data['chunks']} chunk{'' if data['chunks'] == 1 else 's'}"
     lines.append(
         f"  precision {data['precision']:.4f}, recall {data['recall']:.4f}, "
-        f"mean {data['mean']:.4f}, {data['chunks']} chunks: penalty {data['penalty']:.4f}"
+        f"mean {data['mean']:.4f}, {chunks}: penalty {data['penalty']:.4f}"
     )
     return "\n".join(lines)

@@ -6,7 +6,7 @@ the share of its words that the caption has.
 Worked example: references "a dog runs" and "the dog on grass", caption "a dog on sand": combined
 {dog, runs, grass} after removal of a, the, on; the caption has one of three: 0.3333.
 
-The released rules split at white space and mind the case ("Two" and "The" are then no stop
+The released rules split at white space and are case-sensitive ("Two" and "The" are then not stop
 words); ``tokenizer='ptb'`` lower-cases and drops punctuation first, as the COCO toolkit does.
 """
 

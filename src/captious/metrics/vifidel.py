@@ -23,11 +23,11 @@ release    1      yes   yes     split   the released scorer; its output is d = -
 =========  =====  ====  ======  ======  ====================================================
 
 Labels are read as people write them (``pottedplant`` is *potted plant*, ``Traffic_light`` is
-*traffic light*), whoever gives them.
+*traffic light*), whatever their source.
 
 Defined behaviour: words without a vector are dropped; a caption without content words scores 0; an
 image without (known) labels cannot be scored (``no_objects='zero'`` gives 0 instead); d = 0 scores
-1 (the released code answers infinity there); a reference without content words is skipped, and
+1 (the released code returns infinity there); a reference without content words is skipped, and
 with none left the plain cost is used, as it is for rows without references.
 """
 

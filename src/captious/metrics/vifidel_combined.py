@@ -92,7 +92,7 @@ class _WithPartner(Metric):
         other = float(self._unit(self._partner.stats(samples, context[1]).rows)[0])
         text = (
             f"{self.name} {(mine + other) / 2:.4f} = mean of vifidel {mine:.4f} and "
-            f"{self._partner.name}, brought to 0..1, {other:.4f}\n{plan.text}"
+            f"{self._partner.name}, scaled to 0..1, {other:.4f}\n{plan.text}"
         )
         data = {"vifidel": mine, self._partner.name: other, **plan.data}
         return Explanation(text, data, plan.parts)

@@ -1,8 +1,9 @@
 """Word Mover's Distance (Kusner et al. 2015) as a caption metric (Kilickaya et al. 2017).
 
-Caption and reference are bags of content words; the distance is the least total way that the mass
-of one bag has to travel in the space of word vectors to become the other: an exact earth mover's
-distance with the Euclidean distance between vectors as cost. The score is ``exp(-distance)``.
+Caption and reference are bags of content words; the distance is the least total distance that the
+mass of one bag has to travel in the space of word vectors to become the other: an exact earth
+mover's distance with the Euclidean distance between vectors as cost. The score is
+``exp(-distance)``.
 
 With several references there are three readings: against the closest reference (``wmd``), against
 the farthest (``wmd_worst``), and the mean of the scores (``wmd_mean``).
@@ -12,7 +13,7 @@ stays (cost 0), half of the mass travels 1, so the distance is 0.5 and the score
 
 Defined behaviour: words without a vector are dropped (and counted in the notes); a side without
 any word left is infinitely far (score 0); equal bags have distance 0 (old versions of gensim
-answered infinity there). Vectors are brought to length 1 by default, as work on captions does;
+returned infinity there). Vectors are scaled to length 1 by default, as is usual for captions;
 ``unit=False`` gives the distances of the original paper.
 """
 

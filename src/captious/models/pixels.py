@@ -130,7 +130,7 @@ def _settings(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     if facts is None:
         return file, {}
     if not isinstance(facts, Mapping):
-        raise InputError(f"{file}: 'image_processor' is no set of settings")
+        raise InputError(f"{file}: 'image_processor' is not a set of settings")
     for setting, usual in _USUAL.items():
         value = facts.get(setting, usual)
         if value != usual and not (setting == "rescale_factor" and _is_255th(value)):

@@ -69,7 +69,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a service; write http://HOST:PORT")
+            raise UsageError(f"{url!r} is not the address of a service; write http://HOST:PORT")
         self._given = (url, metrics, references, df, token, seconds, patience)
         self._parts, self._df = parts, df
         self._metrics = [metrics] if isinstance(metrics, str) else _list(metrics)

@@ -177,8 +177,9 @@ class Explorer:
         titles = [run.title for run in runs]
         names = [t if titles.count(t) == 1 else f"{t} {i + 1}" for i, t in enumerate(titles)]
         name, _ = self.store.new()
+        shared = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
         job = {
-            "metrics": runs[0].metrics,
+            "metrics": shared or runs[0].metrics,
             "tables": [str(self.store.path(run.id) / "scores.parquet") for run in runs],
             "names": names,
             "trusted": any(run.job.get("trusted") for run in runs),
@@ -240,7 +241,7 @@ def _runs(explorer: Explorer) -> APIRouter:
 
     @router.post("/runs/compare", status_code=201, responses=_MISSING)
     def compare(chosen: Chosen) -> RunFacts:
-        """Lay finished runs of the same metrics side by side, as a run of its own."""
+        """Lay finished runs side by side, in the metrics they share, as a run of its own."""
         return RunFacts(**explorer.compare(chosen).plain())
 
     @router.get("/runs/{run}", responses=_MISSING)

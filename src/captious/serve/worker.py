@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,10 @@ def main(folder: Path) -> int:
     try:
         job = json_object(folder / "job.json", "a job")
         with settings.use(cache_dir=Path(job["cache"]), progress=False), progress.heard(_tell):
-            table = _table(folder, job)
+            table, left_out = _table(folder, job)
             _tell("writing", 0, None)
             table.save(folder / "scores.parquet")
-            write_contents(table, folder, str(job.get("title", "")))
+            write_contents(table, folder, str(job.get("title", "")), left_out)
     except CaptiousError as err:
         _say(error=_by_their_names(str(err), folder, job))
         return 1
@@ -59,24 +60,28 @@ def main(folder: Path) -> int:
     return 0
 
 
-def write_contents(table: ScoreTable, folder: Path, title: str) -> None:
+def write_contents(
+    table: ScoreTable, folder: Path, title: str, left_out: Sequence[str] = ()
+) -> None:
     """Write what the pages of a run show of all captions together."""
     shown = contents.choose(table, MOST)
     data = contents.contents(table, shown)
     for item, rows in zip(data["items"], shown.rows, strict=True):
         item["rows"] = rows
-    data |= {"title": title or "captious", "explained": {}, "left_out": []}
+    data |= {"title": title or "captious", "explained": {}, "left_out": [*left_out]}
     data["photographs"] = {"kind": "", "problems": []}
     with files.replacing(folder / "contents.json") as file:
         json.dump(data, file, ensure_ascii=False, separators=(",", ":"))
 
 
-def _table(folder: Path, job: dict[str, Any]) -> ScoreTable:
+def _table(folder: Path, job: dict[str, Any]) -> tuple[ScoreTable, list[str]]:
+    """Return the table of a run, and what is not in it, in words."""
     if job["kind"] == "table":
-        return ScoreTable.load(job["path"])
+        return ScoreTable.load(job["path"]), []
     if job["kind"] == "compare":
         tables = [ScoreTable.load(path) for path in job["tables"]]
-        return join(_distinct(tables, job["names"]), job["names"])
+        tables, left_out = _shared(tables, job["names"])
+        return join(_distinct(tables, job["names"]), job["names"]), left_out
     files = {what: [folder / entry["file"] for entry in job[what]] for what in
              ("captions", "references", "objects")}  # fmt: skip
     asked = ScoringJob(
@@ -99,7 +104,7 @@ def _table(folder: Path, job: dict[str, Any]) -> ScoreTable:
         executor=Local(PARTS // 4),  # one process, chunks as if there were several
         cache=default_cache(),
     )
-    return replace(table, job=asked.to_json())
+    return replace(table, job=asked.to_json()), []
 
 
 def _by_their_names(text: str, folder: Path, job: dict[str, Any]) -> str:
@@ -108,6 +113,36 @@ def _by_their_names(text: str, folder: Path, job: dict[str, Any]) -> str:
         for entry in job.get(what, ()):
             text = text.replace(str(folder / entry["file"]), entry["name"])
     return text
+
+
+def _shared(tables: list[ScoreTable], names: list[str]) -> tuple[list[ScoreTable], list[str]]:
+    """Return the tables with the metrics that all of them hold, and which others were left out.
+
+    Tables that share no metric come back as they are: to join them is an error that names theirs.
+    """
+    forms = [f for f in tables[0].metric_forms if all(f in t.metric_forms for t in tables)]
+    if not forms:
+        return tables, []
+    out, left_out = [], []
+    for table, name in zip(tables, names, strict=True):
+        kept = [table.metric_forms.index(form) for form in forms]
+        steps = [table.steps[k] for k in kept]
+        columns = {column for step in steps for column in step.names}
+        out.append(
+            replace(
+                table,
+                steps=steps,
+                blocks=[table.blocks[k] for k in kept],
+                columns={k: v for k, v in table.columns.items() if k in columns},
+                values={k: v for k, v in table.values.items() if k in columns},
+                signatures={k: v for k, v in table.signatures.items() if k in columns},
+                unscored=[u for u in table.unscored if u.column in columns],
+            )
+        )
+        others = [form for form in table.metric_forms if form not in forms]
+        if others:
+            left_out.append(f"only {name} has {', '.join(others)}: not compared")
+    return out, left_out
 
 
 def _distinct(tables: list[ScoreTable], names: list[str]) -> list[ScoreTable]:

@@ -95,7 +95,7 @@ class Flow:
     left_mass: tuple[float, ...]
     right_mass: tuple[float, ...]
     moved: tuple[tuple[int, int, float, float], ...]
-    """(left, right, mass, cost per unit), dearest first."""
+    """(left, right, mass, cost per unit), most expensive first."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _text(data: dict[str, Any]) -> str:
     lines = [
         f"TIGEr {data['tiger']:.4f} = (RRS {data['rrs']:.4f} + WDS {data['wds']:.4f}) / 2",
         f"caption: {data['caption']}",
-        "how well regions and texts go together, and the content words that a region weighs most:",
+        "how well each region matches, and the content words with the most weight there:",
     ]
     for region in data["regions"]:
         where = "" if region["box"] is None else f" ({_place(region['box'], data['size'])})"

@@ -45,7 +45,7 @@ class Plan:
         )
 
     def parts(self) -> list[tuple[int, int, float, float]]:
-        """Return `(left, right, mass, cost per unit)` of every flow, dearest first."""
+        """Return `(left, right, mass, cost per unit)` of every flow, most expensive first."""
         flows = [
             (int(i), int(j), float(self.moved[i, j]), float(self.cost[i, j]))
             for i, j in np.argwhere(self.moved > 1e-12)
@@ -68,7 +68,7 @@ class Plan:
         free = [move for move in moves if move[2] * move[3] < 5e-5]  # 0.0000 when printed
         dear = [move for move in moves if move not in free]
         wide = max(len(w) for w in self.left)
-        lines = ["what each move costs (share of the words x distance), dearest first:"]
+        lines = ["what each move costs (share of the words x distance), most expensive first:"]
         lines += [
             f"  {self.left[i]:>{wide}} -> {self.right[j]:<18} {mass:.3f} x {cost:.3f} "
             f"= {mass * cost:.4f}"

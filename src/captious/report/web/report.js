@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const D = window.CAPTIOUS_DATA || JSON.parse($("data").textContent);
 const PHOTOS = () => window.CAPTIOUS_PHOTOS !== undefined ? window.CAPTIOUS_PHOTOS : $("photos").textContent;
-const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7a5195", "#777777"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 const CUT = new Set("a an the of in on at by with to from and or is are his their its while near".split(" "));
 const M = D.columns.length; // behind the metrics' columns stand the user's own, as axes of the scatter
@@ -375,16 +375,16 @@ function open(i, s, quiet) {
   if (REMOTE && !D.explained[item.rows[s]]) explainRow(item.rows[s], i, s);
   const d = $("caption");
   d.innerHTML = `<div class="bar"><h2 id="captiontitle">${esc(item.id)}</h2><span class="segments" role="group" aria-label="System">${item.captions.map((k, o) => k ? `<button type="button" data-to="${o}" aria-pressed="${o === s}">${esc(S[o])}</button>` : "").join("")}</span><button type="button" data-step="-1" aria-label="Previous sample">‹<span class="wide"> Back</span></button><button type="button" data-step="1" aria-label="Next sample"><span class="wide">Next </span>›</button><button type="button" data-close aria-label="Close">Close</button></div>
-  <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="width:min(100%, calc(74vh * ${(item.photo[2] / item.photo[3]).toFixed(4)}));aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
+  <div class="one"><div class="look"><div class="frame"${item.photo ? ` style="--ratio:${(item.photo[2] / item.photo[3]).toFixed(4)};aspect-ratio:${item.photo[2]}/${item.photo[3]}"` : ""}>${src ? `<img alt="photograph of ${esc(item.id)}" src="${src}">` : `<div class="blank">${item.image ? "photograph not found" : "no photograph"}</div>`}<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"></svg></div><p class="remark" id="lookat"></p>${item.objects.length ? `<h4 style="margin-top:10px">Objects found in the image</h4><div class="chips">${[...new Set(item.objects)].map((o) => { const n = item.objects.filter((p) => p === o).length; return `<span class="chip">${esc(o)}${n > 1 ? `<small>×${n}</small>` : ""}</span>`; }).join("")}</div>` : ""}</div>
   <div>${sys(s)} <span style="float:right">${verdictButtons(i, s)}</span><p class="big">${marked(cap.t, item.refs) || "<em>(empty)</em>"}</p>
   ${item.refs.length ? `<p class="remark"><mark>word</mark> a reference has it &nbsp; <mark class="extra">word</mark> no reference has it</p>` : ""}
   ${lost.length ? `<h4 style="margin-top:10px">Missing: several references say</h4><div class="chips">${lost.slice(0, 12).map(([w, n]) => `<span class="chip missing">${esc(w)}<small>${n} of ${item.refs.length}</small></span>`).join("")}</div>` : ""}
   <details ${innerWidth > 760 ? "open" : ""}><summary>${item.refs.length} reference${item.refs.length === 1 ? "" : "s"}</summary><ul>${item.refs.map((r) => `<li>${esc(r)}</li>`).join("")}</ul></details>
   <div class="block"><h4>Scores</h4>${barsOf(cap, s, shownColumns())}</div>
-  <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : REMOTE ? '<p class="remark" role="status">Being explained …</p>' : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>
+  <div class="block why"><h4>Why?</h4>${told.length ? `<div class="tabs" role="tablist">${told.map((t, k) => `<button type="button" role="tab" data-tab="${k}">${esc(t.metric)}</button>`).join("")}</div><div id="why" role="tabpanel"></div>` : REMOTE ? '<p class="remark" role="status">Computing the explanation …</p>' : `<p class="remark">No explanation of this caption is stored in this file; see “Left out” under About.</p>`}</div>
   <div class="block"><h4><label for="remark">Remark</label></h4><textarea id="remark" placeholder="What is right or wrong with this caption?">${esc((verdicts[key(i, s)] || {}).remark || "")}</textarea></div></div></div>`;
   if (!d.open) d.showModal();
-  d.scrollTop = 0;
+  d.scrollTop = 0; d.style.setProperty("--bar", d.querySelector(".bar").offsetHeight + "px");
   if (told.length) { const same = told.findIndex((t) => t.metric === tab), seen = told.findIndex((t) => t.parts.some((p) => p.kind === "RegionAttention")); showWhy(told, same >= 0 ? same : Math.max(0, seen)); }
   $("remark").addEventListener("input", (e) => { const v = verdictOn(...current); v.remark = e.target.value; store(); });
   if (!quiet) remember();

@@ -102,7 +102,7 @@ $("trial").addEventListener("submit", async (e) => {
   const form = e.target, metrics = picked(form), send = form.querySelector("[type=submit]"), file = form.elements.photo.files[0];
   if (!metrics.length) { $("trialsaid").textContent = "Choose at least one metric."; return; }
   const request = { caption: form.elements.caption.value, references: form.elements.references.value.split("\n").map((t) => t.trim()).filter(Boolean), metrics };
-  send.disabled = true; $("trialsaid").textContent = "Being explained …";
+  send.disabled = true; $("trialsaid").textContent = "Computing the explanation …";
   try {
     if (file) request.image = await encoded(file);
     const answer = await ask("/explain", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(request) });
