@@ -116,14 +116,17 @@ class VilbertEncoder(ImageTextEncoder):
                 yield [numbers[at] for at in batch], text, mask, start.take(owner), real[owner]
 
     def look(self, text: Text, image: Regions, layer: int) -> Tensor:
-        """Attention of the block that gives the layer, mean over its heads."""
+        """Attention of all blocks up to the layer, mean over blocks and heads.
+
+        The states of a layer hold what every block before it has seen.
+        """
         with torch.inference_mode():
             features, boxes, _ = image_text.pad_regions([image], self.device)
             start = self.model.image_alone(self._cast(features), self._cast(boxes), None)
             looks: list[Tensor] = []
             words = self._texts([text])[0][None]
             deque(self.model.together(words, None, start, None, layer, looks), maxlen=0)
-            return looks[-1][0].cpu()
+            return torch.stack([seen[0] for seen in looks]).mean(0).cpu()
 
     def _texts(self, texts: Sequence[Text]) -> list[Tensor]:
         """Text states ahead of the first block, each distinct text once."""
