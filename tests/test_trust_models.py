@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from captious import CaptionSet, assets, score
-from captious.assets import split_zip, wheels
-from captious.errors import CaptiousError, InputError, MissingAsset, UsageError
-from captious.learned import model_file
-from captious.models import checkpoints, openai_clip, scan, vilbert_load
+torch = pytest.importorskip("torch")
+
+from captious import CaptionSet, assets, score  # noqa: E402
+from captious.assets import split_zip, wheels  # noqa: E402
+from captious.errors import CaptiousError, InputError, MissingAsset, UsageError  # noqa: E402
+from captious.learned import model_file  # noqa: E402
+from captious.models import checkpoints, openai_clip, scan, vilbert_load  # noqa: E402
 
 HERE = Path(__file__).parent
-torch = pytest.importorskip("torch")
 
 
 class _Evil:
