@@ -10,6 +10,7 @@ numbers of docs/results.md; docs/papers.md is docs/papers.template.md with numbe
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from dataclasses import dataclass, fields
@@ -175,11 +176,11 @@ def page(metric: Metric, rows: list[Reported]) -> str:
         f"{'higher' if c.higher_is_better else 'lower'} |"
         for c in metric.columns
     ]
-    doc = (type(metric).__doc__ or "").strip().split("\n")
+    doc = inspect.cleandoc(type(metric).__doc__ or "").split("\n")
     if fields(metric):
         lines += ["", "| parameter | default |", "|---|---|"]
         lines += [f"| `{f.name}` | `{f.default!r}` |" for f in fields(metric)]
-    lines += ["", "```text", *(d.removeprefix("    ") for d in doc), "```", ""]
+    lines += ["", "```text", *doc, "```", ""]
     photos = " --images photos/" if metric.needs - {Need.REFERENCES} else ""
     lines += [
         "```sh",

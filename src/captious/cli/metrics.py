@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
 from dataclasses import fields
@@ -90,7 +91,7 @@ def describe(metric: Metric) -> str:
         lines.append(f"  {c.name}: {c.meaning} ({c.low:g} to {c.high:g}, {better})")
     lines += ["", "Parameters:"]
     lines += [f"  {f.name} = {getattr(metric, f.name)!r}" for f in fields(metric)] or ["  none"]
-    lines += ["", (type(metric).__doc__ or "").strip()]
+    lines += ["", inspect.cleandoc(type(metric).__doc__ or "")]
     card = metric.data_card()
     if card:
         lines += ["", "Reads beside captions:", *(f"  - {line.replace('`', '')}" for line in card)]
