@@ -79,6 +79,24 @@ def text_problem(value: Any) -> str | None:
     return None
 
 
+class Columns(NamedTuple):
+    """The arguments of a call; None where nothing is given."""
+
+    captions: Any
+    references: Any = None
+    images: Any = None
+    objects: Any = None
+    ids: Any = None
+
+    def filled(self, rows: Any) -> Columns:
+        """Take captions, and all that is not given apart, from rows; None: there are none."""
+        if rows is None:
+            return self
+        found = (rows.references, rows.image, rows.objects, rows.id)
+        apart = zip(self[1:], found, strict=True)
+        return Columns(rows.caption, *(new if own is None else own for own, new in apart))
+
+
 def captions_of(given: Any, ids: Sequence[Any] | None) -> tuple[list[str], list[str]]:
     """Return the captions of a call and their ids.
 

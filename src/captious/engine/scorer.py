@@ -21,7 +21,15 @@ from typing import Any
 import numpy as np
 
 from captious import registry
-from captious.calling import Answer, Unscored, captions_of, per_caption, references_of, texts_of
+from captious.calling import (
+    Answer,
+    Columns,
+    Unscored,
+    captions_of,
+    per_caption,
+    references_of,
+    texts_of,
+)
 from captious.engine import evidence
 from captious.engine.executors import Local
 from captious.engine.explain import explain
@@ -188,12 +196,9 @@ class Scorer:
         Raises:
             InputError: naming every caption and reference that is no text.
         """
-        given = None if isinstance(captions, str | dict) else columns_of(captions)
-        if given is not None:
-            captions, ids = given.caption, ids if ids is not None else given.id
-            references = given.references if references is None else references
-            images = given.image if images is None else images
-            objects = given.objects if objects is None else objects
+        rows = None if isinstance(captions, str | dict) else columns_of(captions)
+        given = Columns(captions, references, images, objects, ids)
+        captions, references, images, objects, ids = given.filled(rows)
         texts, names = captions_of(captions, ids)
         listed = self._references(references, texts, names, isinstance(captions, str))
         build = _Once(lambda: _samples(texts, listed, names, images, objects, regions))
@@ -208,8 +213,8 @@ class Scorer:
             quick = []
         for step in quick:
             metric = step.metric
-            rows = self._quick.rows(metric, texts, listed)
-            stats[metric] = Stats(rows, lacking), self._frozen.get(metric)
+            values = self._quick.rows(metric, texts, listed)
+            stats[metric] = Stats(values, lacking), self._frozen.get(metric)
         if self._slow:
             stats |= self._by_engine(build)
         return self._assembled(stats, names, build)

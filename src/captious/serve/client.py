@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from captious.calling import Answer, Unscored, captions_of, per_caption, references_of
+from captious.calling import (
+    Answer,
+    Columns,
+    Unscored,
+    captions_of,
+    per_caption,
+    references_of,
+)
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.reading import read_bytes
 
@@ -109,11 +116,8 @@ class Client:
             CaptiousError: the service does not answer.
         """
         columns = None if isinstance(captions, str | dict) else _columns_of(captions)
-        if columns is not None:
-            captions, ids = columns.caption, ids if ids is not None else columns.id
-            references = columns.references if references is None else references
-            images = columns.image if images is None else images
-            objects = columns.objects if objects is None else objects
+        call = Columns(captions, references, images, objects, ids)
+        captions, references, images, objects, ids = call.filled(columns)
         texts, names = captions_of(captions, ids)
         given = self._references if references is None else references
         listed = None
