@@ -15,7 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="folder, tar or zip of the train and dev photographs")  # fmt: skip
     _train_options.add_captions(parser)
     parser.add_argument("--backbone", default="efficientnet-lite2", metavar="NAME",
-                        help="where training begins (default: efficientnet-lite2)")  # fmt: skip
+                        help="where training begins: efficientnet-lite0, -lite2 (default), or what "
+                        "an earlier run made of them (lite0-coco, lite2-coco)")  # fmt: skip
+    parser.add_argument("--blocks", type=int, metavar="COUNT",
+                        help="how many of the last blocks learn (default: those at stride 32, "
+                        "4 of lite0 and 5 of lite2)")  # fmt: skip
     parser.add_argument("--steps", type=int, default=1000, help="training steps")
     parser.add_argument("--batch", type=int, default=256, help="photographs per batch")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate of the heads")
@@ -44,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         captions=args.others,
         validate=args.validate,
         seed=args.seed or 1,
+        blocks=args.blocks,
     )
     sources = Sources(
         captions=args.captions, regions=args.photographs, train=args.train, dev=args.dev

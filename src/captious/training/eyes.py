@@ -1,10 +1,10 @@
-"""Teach the last stage of an ImageNet backbone what captions say: better features for everything.
+"""Teach the last blocks of an ImageNet backbone what captions say: better features for everything.
 
 ImageNet's thousand classes are mostly animals and tools. Captions speak of people, what they do and
 where they are, and a backbone that was trained on classes throws part of that away in its last
-stage. Here the first stages stay as they are and run once per photograph; only the last stage (the
-blocks at stride 32 and the layer of 1,280 channels, 3 to 4 million weights) learns, together with a
-small head and the text side of ``fit``:
+blocks. Here the first ones stay as they are and run once per photograph; only the last blocks and
+the layer of 1,280 channels behind them learn (3 to 5 million weights), together with a small head
+and the text side of ``fit``:
 
 * cross entropy: every photograph finds its captions among those of the batch and many others, and
   every caption its photograph;
@@ -48,12 +48,18 @@ class EyesOptions:
     average: float = 0.995
     validate: int = 100
     seed: int = 1
+    blocks: int | None = None  # how many of the last blocks learn; None = those at stride 32
 
 
-def split(network: Any) -> int:
-    """Number of the first block of the last stage: the one behind the last stride of two."""
-    strides = [np.max(block._depthwise_conv.stride) for block in network._blocks]
-    return int(np.flatnonzero(np.array(strides) == 2)[-1]) + 1
+def split(network: Any, blocks: int | None = None) -> int:
+    """Number of the first block that learns; by default the one behind the last stride of two."""
+    if blocks is not None:
+        return len(network._blocks) - blocks
+    return int(np.flatnonzero([_stride(block) == 2 for block in network._blocks])[-1]) + 1
+
+
+def _stride(block: Any) -> int:
+    return int(np.max(block._depthwise_conv.stride))
 
 
 class Block(nn.Module):
@@ -69,31 +75,34 @@ class Block(nn.Module):
         self.depthwise = _folded(block._depthwise_conv, block._bn1)
         self.project = _folded(block._project_conv, block._bn2)
         arguments = block._block_args
-        self.skip = arguments.input_filters == arguments.output_filters
+        self.stride = _stride(block)
+        self.skip = self.stride == 1 and arguments.input_filters == arguments.output_filters
 
     def forward(self, maps: Tensor) -> Tensor:
         """``[n, rows, columns, channels]`` to the same, with the block's channels."""
         wide = functional.relu6(_product(maps, self.expand)).float()
         weight, bias = self.depthwise
+        missing = weight.shape[-1] - self.stride  # with a stride of two the odd one goes behind
+        edges = (missing // 2, missing - missing // 2) * 2
         near = functional.conv2d(
-            wide.permute(0, 3, 1, 2), weight, bias, padding=weight.shape[-1] // 2,
-            groups=len(weight),
+            functional.pad(wide.permute(0, 3, 1, 2), edges), weight, bias,
+            stride=self.stride, groups=len(weight),
         )  # fmt: skip
         narrow = _product(functional.relu6(near).permute(0, 2, 3, 1), self.project).float()
         return maps + narrow if self.skip else narrow
 
 
 class Tail(nn.Module):
-    """The last stage of an EfficientNet-Lite."""
+    """The last blocks of an EfficientNet-Lite, and the layer behind them."""
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, blocks: int | None = None) -> None:
         super().__init__()
-        self.first = split(network)
+        self.first = split(network, blocks)
         self.blocks = nn.ModuleList([Block(block) for block in network._blocks[self.first :]])
         self.last = _folded(network._conv_head, network._bn1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps of the stage before, channels last, to ``[n, rows, columns, 1280]``."""
+        """Maps of the block before, channels last, to ``[n, rows, columns, 1280]``."""
         for block in self.blocks:
             maps = block(maps)
         return functional.relu6(_product(maps, self.last))
@@ -178,7 +187,7 @@ class EyesTrainer:
         torch.manual_seed(options.seed)
         self.data, self.options = data, options
         self.config = FitConfig(pieces=pieces, encoder_dim=data.encoded.shape[-1])
-        self.tail = Tail(network)
+        self.tail = Tail(network, options.blocks)
         self.named = _words(data.pieces, pieces)
         channels = self.tail.last[0].shape[0]
         self.looking = Looking(channels, 512, self.config.dim, len(self.named))

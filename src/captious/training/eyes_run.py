@@ -14,7 +14,7 @@ import torch
 
 from captious import assets
 from captious.errors import InputError
-from captious.evidence.extract import base_network
+from captious.evidence.extract import base_network, base_of
 from captious.evidence.images import open_photograph
 from captious.evidence.photographs import open_photographs
 from captious.models import text_encoder
@@ -47,7 +47,8 @@ def train(
     run.mkdir(parents=True, exist_ok=True)
     network = base_network(backbone, assets.resolve(backbone))
     names = [*splits["dev"], *splits["train"]]
-    maps = stage_maps(network, photographs, names, run / "maps.npy")
+    cut = split(network, options.blocks)
+    maps = stage_maps(network, cut, photographs, names, run / "maps.npy")
     encoder = text_encoder.load(sources.teacher or "minilm")
     texts = {
         part: captions_as_read(encoder, [captions[name] for name in listed], run / f"{part}.npy")
@@ -82,7 +83,8 @@ def train(
                 report(entry)
     facts = {
         "format": "captious-eyes",
-        "backbone": backbone,
+        "backbone": base_of(backbone),
+        "start": backbone,
         "side": SIDE,
         "images": len(splits["train"]),
         "training": asdict(options),
@@ -106,15 +108,16 @@ def save(stage: dict[str, torch.Tensor], target: Path, facts: dict[str, Any]) ->
     (target / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
-def stage_maps(network: Any, photographs: Path, names: Sequence[str], file: Path) -> np.ndarray:
-    """Maps behind the stages that stay as they are ``[n, rows, columns, channels]``.
+def stage_maps(
+    network: Any, cut: int, photographs: Path, names: Sequence[str], file: Path
+) -> np.ndarray:
+    """Maps ``[n, rows, columns, channels]`` in front of block ``cut``, where learning begins.
 
     They are kept in ``file``; a run that was cut off goes on.
     """
-    cut = split(network)
 
     def maps(batch: torch.Tensor) -> torch.Tensor:
-        """Pixels ``[n, side, side, 3]`` to the map in front of the last stage."""
+        """Pixels ``[n, side, side, 3]`` to the map in front of the blocks that learn."""
         state = torch.relu(
             network._bn0(network._conv_stem((batch.permute(0, 3, 1, 2) - 127) / 128))
         )
