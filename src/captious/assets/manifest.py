@@ -147,20 +147,20 @@ ASSETS: tuple[Asset, ...] = (
         source="https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet/lite",
     ),
     Asset(
-        name="lite0-coco",
-        purpose="last stage of efficientnet-lite0, trained by us on captions of COCO and "
+        name="lite0-captions",
+        purpose="last blocks of efficientnet-lite0, trained by us on captions of COCO and "
         "Flickr8k (tiger, scan, fit, word detector)",
         licence="Apache-2.0 (weights); see its model card for the data",
         remedy="reinstall captious (it is part of the package)",
-        builtin="weights/lite0-coco",
+        builtin="weights/lite0-captions",
     ),
     Asset(
-        name="lite2-coco",
-        purpose="last stage of efficientnet-lite2, trained by us on captions of COCO and "
+        name="lite2-captions",
+        purpose="last blocks of efficientnet-lite2, trained by us on captions of COCO and "
         "Flickr8k (tiger, scan, fit, word detector)",
         licence="Apache-2.0 (weights); see its model card for the data",
         remedy="reinstall captious (it is part of the package)",
-        builtin="weights/lite2-coco",
+        builtin="weights/lite2-captions",
     ),
     Asset(
         name="fit-coco",

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _train_options.add_captions(parser)
     parser.add_argument("--backbone", default="efficientnet-lite2", metavar="NAME",
                         help="where training begins: efficientnet-lite0, -lite2 (default), or what "
-                        "an earlier run made of them (lite0-coco, lite2-coco)")  # fmt: skip
+                        "an earlier run made of them (lite0-captions, lite2-captions)")  # fmt: skip
     parser.add_argument("--blocks", type=int, metavar="COUNT",
                         help="how many of the last blocks learn (default: those at stride 32, "
                         "4 of lite0 and 5 of lite2)")  # fmt: skip

@@ -34,12 +34,12 @@ def add_parser(subs: Any) -> None:
     )
     parser.add_argument(
         "--backbone", nargs="+", metavar="NAME",
-        help="backbones whose features are concatenated (default: lite0-coco lite2-coco on "
+        help="backbones whose features are concatenated (default: lite0-captions lite2-captions on "
         "squares of 256 pixels, what tiger, scan, fit and the word detector read)",
     )  # fmt: skip
     parser.add_argument(
         "--for", dest="reader", metavar="METRIC",
-        help="make the features that the model of this metric reads (vilbertscore: another kind)",
+        help="make the features that the model of this metric reads",
     )  # fmt: skip
     parser.add_argument(
         "--clip", type=Path, metavar="PATH", help="crop vectors of a CLIP-type model"

@@ -63,8 +63,8 @@ AREA = 320 * 448
 STRIDE = 32
 _ONE_THREAD = 4 * 65536  # multiplications up to which OpenBLAS stays in one thread
 IMAGENET_BACKBONES = ("efficientnet-lite0", "efficientnet-lite2")
-DEFAULT_KIND = "lite0-coco+lite2-coco/square256/grid36/v1"
-"""What our own models read, but for ViLBERT: its model says so itself."""
+DEFAULT_KIND = "lite0-captions+lite2-captions/square256/grid36/v1"
+"""What all our own models read."""
 
 
 class Backbone(Protocol):
@@ -226,7 +226,7 @@ def _torch_network(name: str, path: Path) -> Any:
 
 
 def base_of(name: str) -> str:
-    """Return the ImageNet backbone that ``lite2-coco`` begins with; another is its own."""
+    """Return the ImageNet backbone that ``lite2-captions`` begins with; another is its own."""
     tuned = re.fullmatch(r"(lite\d)-[\w-]+", name)
     return f"efficientnet-{tuned[1]}" if tuned else name
 
@@ -391,7 +391,8 @@ def detector_boxes(name: str) -> Detector:
 def extractor_of(kind: str) -> Extractor:
     """Return the extractor of a kind of features.
 
-    Kinds are, for example, ``efficientnet-lite0/grid36/v1`` and ``lite2-coco/square256/grid36/v1``.
+    Kinds are, for example, ``efficientnet-lite0/grid36/v1`` and
+    ``lite2-captions/square256/grid36/v1``.
 
     Raises:
         UsageError: these features are not made here; they must be given.
