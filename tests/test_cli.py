@@ -17,6 +17,7 @@ from captious.cli import completion, main, verbs
 from captious.cli._verbs import VERBS
 from captious.metrics import base
 from captious.metrics.base import Need
+from captious.text import tokenizers
 
 
 @pytest.fixture
@@ -137,11 +138,17 @@ def test_bad_input_writes_nothing(capsys, files, tmp_path):
     assert not (tmp_path / "o.json").exists()
 
 
-def test_tokenize(capsys, tmp_path):
+def test_tokenize(capsys, tmp_path, monkeypatch):
     path = tmp_path / "t.txt"
     path.write_text("A man's hat.\nIt isn't (red).\n")
     assert run(capsys, "tokenize", path)[1] == "a man 's hat\nit is n't -lrb- red -rrb-\n"
     assert "ptb-3.4.1" in run(capsys, "tokenize", "--list")[1]
+    monkeypatch.setattr(tokenizers, "_lacking", lambda name: ["MeCab"] * name.startswith("ja"))
+    path = tmp_path / "list.txt"
+    assert run(capsys, "tokenize", "--list", "-o", path)[0] == 0
+    listed = dict(line.split("\t") for line in path.read_text().splitlines())
+    needed = "needs pip install 'captious[languages]' (MeCab is not installed)"
+    assert listed["ja-mecab"] == needed
 
 
 def test_df_build_and_use(capsys, files, tmp_path):
