@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import itertools
 import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -335,7 +336,7 @@ def _sources(path: str, kind: str, rows: int) -> Iterator[tuple[sources.Source, 
             if block:
                 yield sources.Source(path, "line", caption=block, parallel=True), {}
         else:
-            yield from _of_csv(file, path, "\t" if kind == "tsv" else ",", rows)
+            yield from _of_csv(file, path, "\t" if kind == "tsv" else None, rows)
 
 
 def lines_of(file: Any, path: str, blank: bool = False) -> Iterator[bytes]:
@@ -359,6 +360,15 @@ def decoded(file: Any) -> Iterator[str]:
         text.detach()  # whoever opened the file closes it
 
 
+def cells_of(file: Any, delimiter: str | None) -> Any:
+    """Return a reader of CSV; without a delimiter, the first line tells it."""
+    csv.field_size_limit(1 << 27)
+    text = decoded(file)
+    first = next(text, "")
+    lines = itertools.chain([first], text)
+    return csv.reader(lines, delimiter=delimiter or sources.delimiter_of(first))
+
+
 def _json_line(line: bytes) -> dict[str, Any] | str:
     try:
         row = json.loads(line)
@@ -368,10 +378,9 @@ def _json_line(line: bytes) -> dict[str, Any] | str:
 
 
 def _of_csv(
-    file: Any, path: str, delimiter: str, rows: int
+    file: Any, path: str, delimiter: str | None, rows: int
 ) -> Iterator[tuple[sources.Source, dict[int, str]]]:
-    csv.field_size_limit(1 << 27)
-    lines = csv.reader(decoded(file), delimiter=delimiter)
+    lines = cells_of(file, delimiter)
     header = [h.strip() for h in next(lines, [])]
 
     def parsed() -> Iterator[dict[str, Any] | str]:

@@ -107,8 +107,8 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
         parts = [many(left, "caption")] if left > 0 else []
         parts += [f"the column{'s' * (len(hidden) > 1)} {', '.join(hidden)}"] if hidden else []
         said.append(
-            f"not shown: {' and '.join(parts)}; --format json prints everything, --rows all "
-            "every caption"
+            f"not shown: {' and '.join(parts)}; --rows all prints every caption, --format json "
+            "everything"
         )
     for signature in dict.fromkeys(table.signatures.values()):
         of = [name for name, told in table.signatures.items() if told == signature]
