@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from captious.errors import InputError, UsageError
 from captious.io import files
-from captious.io.batches import ROWS, cells_of, kind_of, lines_of, shards
+from captious.io.batch_formats import cells_of, kind_of, lines_of
+from captious.io.batches import ROWS, shards
 from captious.reading import parquet_batches, parse_json, reading, streamed
 
 KINDS = ("parquet", "jsonl", "ndjson", "csv", "tsv")

@@ -22,8 +22,8 @@ from captious.io.grids import (
 from captious.io.labels import label, times
 
 if TYPE_CHECKING:
-    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
+    from captious.engine.tally import StreamSummary
 
 WIDE = 80
 """Characters that a text table may be wide."""
