@@ -27,7 +27,8 @@ from captious.cli import main
 from captious.engine.executors import Processes
 from captious.engine.job import ScoringJob
 from captious.engine.shards import score_shards
-from captious.engine.stream import Histogram, _Seen, stream
+from captious.engine.stream import _Seen, stream
+from captious.engine.tally import Histogram
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.io.batches import Reader, shards
