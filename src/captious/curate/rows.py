@@ -125,7 +125,7 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _cell_rows(file: Any, path: str, delimiter: str | None, rows: int) -> Iterator[Rows]:
     lines = cells_of(file, delimiter)
-    header = next(lines, [])
+    header: list[str] = next(lines, [])
     block: list[list[str]] = []
 
     def held() -> _Held:

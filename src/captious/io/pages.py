@@ -34,7 +34,7 @@ _CAPTION = 32
 def text(table: ScoreTable, format: str, rows: int | None) -> str:
     """Return corpus table, caption table and remarks; in LaTeX, the table that a paper prints."""
     if format == "latex":
-        captions = [] if rows is None else [caption_cells(table, rows)]
+        captions = [caption_cells(table, rows)] if rows else []
         return "\n\n".join([paper_table(table), *(latex(c) for c in captions)]) + "\n"
     parts = [grid(cells, format) for cells in corpus_grids(table, format)]
     shown = len(table) if rows is None else min(rows, len(table))
@@ -142,7 +142,7 @@ def paper_table(
     cells = [["System", *map(label, names)]]
     for system, values in table.corpora.items():
         before = f"$^{{{letters[system]}}}$ " if letters is not None else ""
-        row: list[str] = [Tex(before + Tex.escaped(system or "score"))]
+        row: list[str] = [Tex(before + Tex.escaped(system or "captions"))]
         for name in names:
             shown = times(table.columns[name]) * values[name]
             value = "-" if math.isnan(shown) else f"{shown:.1f}"
