@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from captious import assets, demo, settings
-from captious.evidence import extract
+from captious.evidence import backbones, extract
 from captious.evidence.detect import DEFAULT
 from captious.evidence.images import find_images, open_image
 from captious.evidence.regions import MemoryRegions
@@ -52,7 +52,7 @@ def maker_of(road, folder):
         return extract.extractor()
     for backbone in maker.backbones:
         if road == "torch":
-            backbone._run = extract._torch_runner(backbone.name, backbone._path())
+            backbone._run = backbones._torch_runner(backbone.name, backbone._path())
         elif road == "int8":
             backbone._run = _session(_quantised(backbone.name, folder))
         elif road == "openvino-bf16":
@@ -82,7 +82,7 @@ def _quantised(name, folder):
             return None if file is None else {"pixels": _pixels(open_image(file))}
 
     plain, target = folder / f"{name}.onnx", folder / f"{name}-int8.onnx"
-    graph = extract._exported(name, assets.resolve(name))
+    graph = backbones._exported(name, assets.resolve(name))
     quant_pre_process(str(graph), str(plain), skip_symbolic_shape=True)
     quantize_static(str(plain), str(target), Demo(), per_channel=True)
     return target
@@ -98,7 +98,7 @@ def _openvino(name):
     import openvino
 
     core = openvino.Core()
-    model = core.read_model(str(extract._exported(name, assets.resolve(name))))
+    model = core.read_model(str(backbones._exported(name, assets.resolve(name))))
     hints = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
     network = core.compile_model(model, "CPU", hints)
     return lambda batch: np.array(network.create_infer_request().infer({0: batch})[0], np.float32)

@@ -292,7 +292,7 @@ def test_long_captions_are_counted():
     long = CaptionSet.build(["dog " * 700, "a dog"], [["a dog runs"], ["a cat"]])
     metric = BertTbr()
     stats = metric.stats(long, metric.prepare(long))
-    assert stats.notes == {"captions or references cut to 512 pieces": 1}
+    assert stats.notes == {"captions or references cut to 512 tokens": 1}
 
 
 @needs_minilm

@@ -299,7 +299,7 @@ def test_pole_of_f_is_remarked(monkeypatch):
 def test_long_captions_are_cut_and_counted(fresh):
     long = CaptionSet.build(["dog " * 700, "a dog"], [["a dog runs"]] * 2)
     stats = BertScore(layer=1).stats(long, None)
-    assert stats.notes == {"captions or references cut to 512 pieces": 1}
+    assert stats.notes == {"captions or references cut to 512 tokens": 1}
     assert np.isfinite(stats.rows).all()
     pieces, cut = fresh.tokenize(["dog " * 700, "dog " * 510])
     assert [len(p) for p in pieces] == [512, 512]

@@ -17,6 +17,7 @@ from captious.cli import completion, main, verbs
 from captious.cli._verbs import VERBS
 from captious.metrics import base
 from captious.metrics.base import Need
+from captious.text import tokenizers
 
 
 @pytest.fixture
@@ -117,6 +118,16 @@ def test_explain_asks_which_caption(capsys, files):
     assert code == 2
     assert "which caption? Name it with --id: 1, 2" in err
     assert run(capsys, "explain", "-m", "bleu")[0] == 2
+    code, _, err = run(capsys, "explain", files[0], "-r", files[1], "-m", "bleu", "--id", "seven")
+    assert code == 3
+    assert "no caption has the id 'seven'. Its ids: 1, 2" in err
+
+
+def test_latex_has_captions_only_when_asked(capsys, files):
+    line = ["score", files[0], "-r", files[1], "-m", "bleu", "--no-intervals", "-f", "latex"]
+    assert run(capsys, *line)[1].count("tabular") == 2
+    assert run(capsys, *line, "--rows", "0")[1].count("tabular") == 2
+    assert run(capsys, *line, "--rows", "1")[1].count("tabular") == 4
 
 
 def test_explain_says_the_score_that_it_explains(capsys, files):
@@ -137,11 +148,17 @@ def test_bad_input_writes_nothing(capsys, files, tmp_path):
     assert not (tmp_path / "o.json").exists()
 
 
-def test_tokenize(capsys, tmp_path):
+def test_tokenize(capsys, tmp_path, monkeypatch):
     path = tmp_path / "t.txt"
     path.write_text("A man's hat.\nIt isn't (red).\n")
     assert run(capsys, "tokenize", path)[1] == "a man 's hat\nit is n't -lrb- red -rrb-\n"
     assert "ptb-3.4.1" in run(capsys, "tokenize", "--list")[1]
+    monkeypatch.setattr(tokenizers, "_lacking", lambda name: ["MeCab"] if "mecab" in name else [])
+    path = tmp_path / "list.txt"
+    assert run(capsys, "tokenize", "--list", "-o", path)[0] == 0
+    listed = dict(line.split("\t") for line in path.read_text().splitlines())
+    needed = "needs pip install 'captious[languages]' (MeCab is not installed)"
+    assert listed["ja-mecab"] == needed
 
 
 def test_df_build_and_use(capsys, files, tmp_path):
@@ -502,13 +519,14 @@ def test_unmatched_ids_show_both_sides(capsys, files):
     files[0].write_text(json.dumps({"1": "A dog runs.", "seven": "A red bus!"}))
     code, _, err = run(capsys, "score", files[0], "-r", files[1], "-m", "bleu")
     assert code == 3
+    assert "1 of 2 captions has no references" in err
     assert "'seven' (entry 2)" in err
     assert "references there: '1', '2'" in err
     code, out, err = run(
         capsys, "score", files[0], "-r", files[1], "-m", "bleu", "--skip-unmatched"
     )
     assert code == 0
-    assert "1 of 2 captions are left out" in err
+    assert "left out 1 of 2 captions" in err
     assert "1 caption" in out
 
 

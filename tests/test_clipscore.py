@@ -90,7 +90,7 @@ def test_long_clip_scores_as_the_authors_class_does(folder, tmp_path, cache):
     metric = RefClipScore(str(folder), weights=weights)
     stats = metric.stats(made, None)
     assert stats.rows[:, 0].tolist() == pytest.approx(golden["ref_clipscore"], abs=1e-5)
-    assert stats.notes == {"captions cut to 248 pieces": 1}
+    assert stats.notes == {"captions cut to 248 tokens": 1}
     assert "cut:248" in metric.signature("2", None, made.evidence)
     found = scores(ClipScore(str(folder), weights=weights), made)
     assert found == pytest.approx(golden["clipscore"], abs=1e-5)
@@ -154,7 +154,7 @@ def test_long_clip_joins_its_tables_of_positions(tmp_path):
 
 def test_long_texts_are_counted(samples, folder):
     notes = RefClipScore(str(folder)).stats(samples, None).notes
-    assert notes == {f"captions cut to {tiny_models.CONTEXT} pieces": 1}
+    assert notes == {f"captions cut to {tiny_models.CONTEXT} tokens": 1}
 
 
 def test_photographs_are_looked_at_once(samples, folder, monkeypatch):
@@ -195,7 +195,7 @@ def test_siglip_and_its_signature(samples, tmp_path):
     metric = RefClipScore(str(folder), prefix="")
     stats = metric.stats(samples, None)
     assert np.isfinite(stats.rows).all()
-    assert "captions cut to 16 pieces" in stats.notes
+    assert "captions cut to 16 tokens" in stats.notes
     signature = metric.signature("2", None, samples.evidence)
     for part in ("model:", "sha256:", "preprocessing:32-", "dtype:float32", "prefix:|"):
         assert part in signature

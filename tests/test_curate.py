@@ -120,6 +120,13 @@ def test_filter_keeps_rows_as_they_are(kind, tmp_path):
         filter_rows(place, out, "fitt > 0.3")
 
 
+def test_filter_finds_the_delimiter_and_keeps_it(tmp_path):
+    place, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    place.write_text("id;caption;fit\n1;a dog, a cat;0.9\n2;a bus;0.1\n")
+    filter_rows(place, out, "fit > 0.3")
+    assert out.read_text() == "id;caption;fit\n1;a dog, a cat;0.9\n"
+
+
 def noisy(path: Path, rows: int, noise: float, sign: int = 1) -> np.ndarray:
     """A file of two columns: the dear one, and a cheap one that nearly says the same."""
     rng = np.random.default_rng(5)

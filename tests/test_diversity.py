@@ -59,6 +59,26 @@ def test_self_cider_by_the_formula():
     assert 0 < expected < 1
 
 
+def test_self_cider_of_the_paper_is_a_cosine():
+    """CIDEr in the place of CIDEr-D: no penalty of length, and either order of a pair."""
+    metric = registry.create("cider(df='coco-val')")
+    texts = ["a man on a horse", "a man on a horse rides a brown horse by the sea", "the dog runs"]
+    pairs = CaptionSet.build([a for a in texts for _ in texts], [[b] for _ in texts for b in texts])
+    matrix = metric.stats(pairs, metric.prepare(pairs)).rows[:, 0].reshape(3, 3)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
+    roots = np.sqrt(np.linalg.svd(matrix)[1])
+    expected = np.log(roots.sum() / roots.max()) / np.log(3)
+    samples = CaptionSet.build(texts, images=["1"] * 3)
+    by_paper, by_release = Diversity(profile="paper"), Diversity()
+    values = [m.scores(m.stats(samples, m.prepare(samples)).rows)[0] for m in
+              (by_paper, by_release)]  # fmt: skip
+    assert values[0][3] == pytest.approx(expected, abs=1e-9)
+    assert values[0][3] < values[1][3]  # the difference in length counts for diversity in CIDEr-D
+    np.testing.assert_array_equal(np.delete(values[0], 3), np.delete(values[1], 3))
+    with pytest.raises(UsageError, match="release or paper"):
+        Diversity(profile="clean")
+
+
 def test_limits():
     assert self_cider(np.eye(5) * 10) == pytest.approx(1)
     assert self_cider(np.full((5, 5), 7.0)) == pytest.approx(0, abs=1e-6)

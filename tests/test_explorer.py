@@ -317,6 +317,9 @@ def test_failures_are_told_and_unknown_runs_are_404(url):
     assert "Traceback" not in failed["error"]
     assert failed["error"].startswith("c.json: ")  # the name that was uploaded, not our path
     assert "/runs/" not in failed["error"]
+    alone = b'[{"id": 1, "caption": "a dog"}]'
+    made = upload(url, {"captions": ("c.json", alone)}, "bleu").json()
+    assert "upload a file under References" in wait_for(url, made["id"], "failed")["error"]
     assert upload(url, {"captions": ("c.json", b"[]")}, "blue").status_code == 201  # told later
     for path in ("/runs/0000000000000000", "/runs/..%2f..", "/runs/x/items", "/run/x/"):
         assert httpx.get(url + path).status_code == 404
@@ -325,6 +328,31 @@ def test_failures_are_told_and_unknown_runs_are_404(url):
     assert httpx.get(f"{url}/runs/{made['id']}").status_code == 404
     refused = httpx.post(f"{url}/runs/compare", json={"runs": ["a" * 16, "b" * 16]})
     assert refused.status_code == 404
+
+
+def test_errors_of_runs_name_fields_of_the_page_instead_of_options(tmp_path):
+    from captious.engine.plan import _lacking
+    from captious.metrics._looking.by_image import regions_of
+    from captious.metrics.base import Need
+    from captious.serve.wording import for_the_page
+    from captious.types import Evidence
+
+    metrics = [registry.load(name)() for name in registry.names()]
+    told = [_lacking(metric, need) for metric in metrics for need in Need]
+    with pytest.raises(InputError) as without:
+        regions_of(Evidence(), "grid", "tiger")
+    told.append(str(without.value))
+    captions, references = tmp_path / "c.json", tmp_path / "r.json"
+    captions.write_text('[{"image_id": 1, "caption": "a dog"}]')
+    references.write_text('{"2": ["a dog"]}')
+    with pytest.raises(InputError) as unmatched:
+        captious.score(captions, references, metrics="bleu")
+    told.append(str(unmatched.value))
+    for text in told:
+        said = for_the_page(text)
+        assert "--" not in said
+        assert "in Python" not in said
+    assert for_the_page(told[-2]).endswith("there are none: upload them under Photographs")
 
 
 def test_limits_of_rows_and_jobs(tmp_path):

@@ -15,7 +15,7 @@ from PIL import Image  # noqa: E402
 
 from captious import assets  # noqa: E402
 from captious.errors import InputError, MissingAsset  # noqa: E402
-from captious.evidence import extract  # noqa: E402
+from captious.evidence import backbones, extract  # noqa: E402
 from captious.models import text_encoder  # noqa: E402
 from captious.training import eyes, eyes_run  # noqa: E402
 from captious.training.scan_run import Sources  # noqa: E402
@@ -35,7 +35,7 @@ def network():
         path = assets.resolve(NAME)
     except MissingAsset as error:
         pytest.skip(str(error))
-    return extract.base_network(NAME, path)
+    return backbones.base_network(NAME, path)
 
 
 def first_stages(network, pixels, blocks):
@@ -68,7 +68,7 @@ def test_the_twin_computes_what_the_network_computes(network, blocks, monkeypatc
 def test_exported_weights_fit_the_original_network(network, blocks):
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(2)) * 2 - 1
     stage = eyes.Tail(network, blocks).exported(network)
-    other = extract.base_network(NAME, assets.resolve(NAME))
+    other = backbones.base_network(NAME, assets.resolve(NAME))
     with torch.inference_mode():
         right = network.extract_features(pixels)
         other.load_state_dict(other.state_dict() | stage)
@@ -140,7 +140,7 @@ def test_a_last_stage_of_another_backbone_is_refused(network, tmp_path):
 
     save_file({"_conv_head.weight": torch.zeros(3, 3, 1, 1)}, tmp_path / "model.safetensors")
     with pytest.raises(InputError, match="not a last stage of this backbone"):
-        extract.base_network("lite0-test", tmp_path)
+        backbones.base_network("lite0-test", tmp_path)
 
 
 def test_missing_photographs_are_named_at_once(network, photographs):

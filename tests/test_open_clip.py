@@ -103,7 +103,7 @@ def test_open_clip_scores_as_transformers_does(weights, folder, cache):
         one = kind(f"open_clip:tiny-test@{weights}").stats(samples, None)
         other = kind(str(folder), weights=str(weights)).stats(samples, None)
         np.testing.assert_allclose(one.rows, other.rows, atol=1e-5)
-        assert one.notes == other.notes == {f"captions cut to {CONTEXT} pieces": 1}
+        assert one.notes == other.notes == {f"captions cut to {CONTEXT} tokens": 1}
     assert (one.rows > 1e-4).sum() >= 2  # of random weights a cosine may be negative: 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from captious.errors import InputError
-from captious.evidence import extract
+from captious.evidence import backbones, extract
 from captious.evidence.region_formats import convert_pickle, open_regions
 from captious.evidence.regions import (
     KeyTable,
@@ -399,9 +399,9 @@ def test_the_cache_knows_photographs_by_content(tmp_path, cache):
 def test_torch_and_onnx_backbones_agree(cache):
     pytest.importorskip("onnxruntime")
     pixels = np.random.default_rng(0).uniform(0, 255, (256, 320, 3)).astype(np.float32)
-    backbone = extract.EfficientNetLite("efficientnet-lite2")
+    backbone = backbones.EfficientNetLite("efficientnet-lite2")
     through_onnx = backbone.maps(pixels)
-    backbone._run = extract._torch_runner(backbone.name, backbone._path())
+    backbone._run = backbones._torch_runner(backbone.name, backbone._path())
     np.testing.assert_allclose(through_onnx, backbone.maps(pixels), atol=1e-3)
 
 
@@ -440,7 +440,7 @@ def test_regions_makes_what_the_models_read(two_photographs, tmp_path, monkeypat
         return make(1), []
 
     monkeypatch.setattr(extract, "extract_folder", remember)
-    monkeypatch.setattr(extract.EfficientNetLite, "open", lambda self: None)
+    monkeypatch.setattr(backbones.EfficientNetLite, "open", lambda self: None)
     for more in ([], ["--for", "vilbertscore"], ["--square", "64", "--count", "4"]):
         assert main(["regions", str(two_photographs), "-o", str(tmp_path / "r"), "-q", *more]) == 0
     default, vilbert, small = asked

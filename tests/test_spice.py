@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import sqlite3
 import subprocess
 import sys
 import threading
 import xml.etree.ElementTree as ET
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -336,6 +338,33 @@ def test_cache_forgets_the_oldest_and_survives_damage(tmp_path):
     assert cache.get(["a"]) == {}
     cache.put([("a", "1")])
     assert cache.get(["a"]) == {"a": "1"}
+
+
+def test_a_damaged_cache_is_closed_whatever_it_raises(monkeypatch, tmp_path):
+    """Names of tables that are no UTF-8 raise UnicodeDecodeError, which is no error of sqlite."""
+    still_open: set[int] = set()
+
+    class Watched(sqlite3.Connection):
+        def close(self) -> None:
+            super().close()
+            still_open.discard(id(self))
+
+    def connect(*args, **kwargs):
+        made = real(*args, factory=Watched, **kwargs)
+        still_open.add(id(made))
+        return made
+
+    path = tmp_path / "p.sqlite"
+    ParseCache(path).put([("a dog", "DT NN")])
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("PRAGMA journal_mode=DELETE")
+    damaged = path.read_bytes().replace(b"CREATE TABLE parse", b"CREATE TABLX p\xffrse")
+    path.write_bytes(damaged.replace(b"tableparseparse", b"tablep\xffrsep\xffrse"))
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert ParseCache(path).get(["a dog"]) == {}
+    assert not still_open
+    assert path.with_suffix(".damaged").exists()
 
 
 def test_cache_takes_writers_from_several_processes(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -26,7 +27,8 @@ from captious.cli import main
 from captious.engine.executors import Processes
 from captious.engine.job import ScoringJob
 from captious.engine.shards import score_shards
-from captious.engine.stream import Histogram, _Seen, stream
+from captious.engine.stream import _Seen, stream
+from captious.engine.tally import Histogram
 from captious.errors import CaptiousError, InputError, UsageError
 from captious.io import files
 from captious.io.batches import Reader, shards
@@ -77,6 +79,11 @@ def written(data: list[dict], path: Path) -> Path:
             listed = json.dumps(r["references"]).replace('"', '""')
             lines.append(f'{r["id"]},{r["image"]},{r["caption"]},"{listed}"')
         path.write_text("\n".join(lines) + "\n")
+        if path.name == "semicolons.csv":
+            with path.open(newline="") as file:
+                cells = list(csv.reader(file))
+            with path.open("w", newline="") as file:
+                csv.writer(file, delimiter=";").writerows(cells)
     return path
 
 
@@ -87,7 +94,9 @@ def same(table, whole) -> None:
         assert table.corpus[column] == pytest.approx(whole.corpus[column], rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl", "in.jsonl.gz", "in.csv", "in.json"])
+@pytest.mark.parametrize(
+    "name", ["in.parquet", "in.jsonl", "in.jsonl.gz", "in.csv", "semicolons.csv", "in.json"]
+)
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
 def test_a_stream_gives_the_values_of_a_run(name, ending, data, whole, tmp_path):
     place = written(data, tmp_path / name)

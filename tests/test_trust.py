@@ -406,7 +406,7 @@ def test_ctrl_c_keeps_parses(cache, monkeypatch):
 def test_a_network_in_onnx_format_reads_no_other_file(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
-    from captious.evidence.extract import open_graph
+    from captious.evidence.backbones import open_graph
 
     secret = tmp_path / "secret.bin"
     secret.write_bytes(np.ones(3, np.float32).tobytes())

@@ -280,7 +280,7 @@ def test_configuration_files_that_are_none(tmp_path):
 
 def test_too_many_pieces_or_other_features_are_refused_by_the_model():
     model, given, _ = golden("pretrained_2conect")
-    with pytest.raises(InputError, match="41 pieces does not fit a model with 40"):
+    with pytest.raises(InputError, match="41 tokens does not fit a model with 40"):
         model.text_alone(torch.ones(1, 41, dtype=torch.long), None, None)
     with pytest.raises(InputError, match="length 23 do not fit a model that needs 24"):
         model.image_alone(given["features"][..., :23], given["spatials"], None)
@@ -295,7 +295,7 @@ def test_tokeniser_of_bert_base_uncased_is_the_default():
     one = pieces.tokenize(["A man riding surfboards."], 37)[0]
     assert pieces.spell(one) == ["a", "man", "riding", "surf", "##boards", "."]
     assert (one.ids[0], one.ids[-1], one.words, one.cut) == (101, 102, 6, False)
-    with pytest.raises(InputError, match="30522 pieces and the model has vectors for 120"):
+    with pytest.raises(InputError, match="30522 tokens and the model has vectors for 120"):
         image_text.WordPieces(None, 120)
 
 

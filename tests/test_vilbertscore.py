@@ -175,7 +175,7 @@ def test_long_texts_are_cut_and_counted(metric):
     same = " ".join(f"w{5 + n}" for n in range(35))
     given = CaptionSet.build([long, same, "w5"], [["w5 w9"]] * 3, images=["a.jpg"] * 3)
     found = metric.stats(given, None)
-    assert found.notes == {"captions or references cut to 37 pieces": 1}
+    assert found.notes == {"captions or references cut to 37 tokens": 1}
     np.testing.assert_allclose(found.rows[0], found.rows[1], atol=1e-5)
 
 

@@ -27,7 +27,8 @@ from captious.engine.plan import Asked, Step, asked, steps_for
 from captious.engine.run import combined, compute, leaves
 from captious.engine.scorer import with_frequencies
 from captious.errors import CaptiousError, UsageError, did_you_mean
-from captious.io.batches import Batch, batch_of, checked
+from captious.io.batch_formats import checked
+from captious.io.batches import Batch, batch_of
 from captious.io.sources import NAMES, Source, cell_list
 from captious.metrics.base import Metric
 from captious.reading import is_address, streamed

@@ -118,7 +118,7 @@ def captions_of(given: Any, ids: Sequence[Any] | None) -> tuple[list[str], list[
     if problems:
         raise InputError(problems)
     if not texts:
-        raise InputError("there is no caption to score")
+        raise InputError("there are no captions to score")
     return texts, names
 
 

@@ -764,7 +764,7 @@ def _graph(folder: Path) -> None:
 def _use_graph(folder: Path) -> Any:
     import onnxruntime
 
-    from captious.evidence.extract import open_graph
+    from captious.evidence.backbones import open_graph
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -20,16 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="vectors that word embeddings start from, or none")  # fmt: skip
     parser.add_argument("--words", type=Path, metavar="LIST",
                         help="more words for the vocabulary, one per line")  # fmt: skip
-    parser.add_argument("--direction", choices=("i2t", "t2i"), default="i2t")
+    parser.add_argument("--direction", choices=("i2t", "t2i"), default="i2t",
+                        help="what attends to what: regions to words (i2t), or words to regions "
+                        "(default: i2t)")  # fmt: skip
     parser.add_argument("--aggregate", choices=("Mean", "LogSumExp", "Max", "Sum"), default="Mean")
     parser.add_argument("--hardest", action="store_true",
                         help="hinge loss on the hardest negatives only")  # fmt: skip
     parser.add_argument("--size", type=int, default=256, help="length of the joint vectors")
     parser.add_argument("--word-size", type=int, default=256, help="length of the word embeddings")
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=4000, help="training steps (default: 4000)")
     parser.add_argument("--batch", type=int, default=48, help="photographs per batch")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
-    parser.add_argument("--validate", type=int, default=250, metavar="STEPS")
+    parser.add_argument("--validate", type=int, default=250, metavar="STEPS",
+                        help="steps between validations (default: 250)")  # fmt: skip
     parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FOLDER",
                         help="models of other seeds, to combine with this one")  # fmt: skip
     parser.add_argument("--start", type=Path, metavar="FOLDER",

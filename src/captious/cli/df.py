@@ -21,14 +21,14 @@ def add_parser(subs: Any) -> None:
     build = actions.add_parser("build", help="count n-grams of references and save the table")
     build.add_argument("refs", nargs="+", type=Path, help="reference files")
     build.add_argument("--output", "-o", type=Path, required=True, help="table to write (.npz)")
-    build.add_argument("--tokenizer", default="ptb")
-    build.add_argument("--stem", action="store_true")
+    build.add_argument("--tokenizer", default="ptb", help="how texts become words (default: ptb)")
+    build.add_argument("--stem", action="store_true", help="stem the words, as cider(stem=true)")
     _options.running(build)
     build.set_defaults(run=run_build)
     show = actions.add_parser("show", help="say what a table holds")
     show.add_argument("table", help="a file, or coco-val")
-    show.add_argument("--tokenizer", default="ptb")
-    show.add_argument("--stem", action="store_true")
+    show.add_argument("--tokenizer", default="ptb", help="the tokeniser it was built with")
+    show.add_argument("--stem", action="store_true", help="it was built with --stem")
     show.set_defaults(run=run_show)
 
 

@@ -185,8 +185,7 @@ def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
     if args.caption is not None:
         return list(range(len(samples)))
     if args.id is None:
-        ids = list(islice(dict.fromkeys(map(str, samples.ids)), 4))
-        some = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+        some = _some_ids(samples)
         raise UsageError(f"{args.captions[0]}: which caption? Name it with --id: {some}")
     named = zip(samples.ids, samples.systems, strict=True)
     for row, (name, system) in enumerate(named):
@@ -194,6 +193,14 @@ def _rows(args: argparse.Namespace, samples: CaptionSet) -> list[int]:
             return [row]
     raise InputError(
         f"{args.captions[0]}: no caption has the id {args.id!r}"
-        + (f" and the system {args.system!r}" if args.system else "")
-        + f".{did_you_mean(args.id, islice(dict.fromkeys(map(str, samples.ids)), 20_000))}"
+        + (f" and the system {args.system!r}." if args.system else ".")
+        + (
+            did_you_mean(args.id, islice(dict.fromkeys(map(str, samples.ids)), 20_000))
+            or f" Its ids: {_some_ids(samples)}"
+        )
     )
+
+
+def _some_ids(samples: CaptionSet) -> str:
+    ids = list(islice(dict.fromkeys(map(str, samples.ids)), 4))
+    return ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")

@@ -64,8 +64,8 @@ def add_parser(subs: Any) -> None:
         "--by",
         type=Path,
         metavar="FILE",
-        help="a table per group of images, too: nocaps' annotations (images with a domain), JSON "
-        '{"image": "group"}, or a CSV with the columns image and group',
+        help="also print a table per group of images: nocaps' annotations (images with a domain), "
+        'JSON {"image": "group"}, or a CSV with the columns image and group',
     )
     parser.add_argument(
         "--stream",

@@ -25,8 +25,12 @@ def add_parser(subs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write one line of space-separated tokens per line of input."""
     if args.list:
-        for name in tokenizers.names():
-            sys.stdout.write(f"{name}\t{tokenizers.get(name).signature}\n")
+        lines = [f"{name}\t{tokenizers.get(name).signature}" for name in tokenizers.names()]
+        lines += [
+            f"{name}\tneeds pip install 'captious[languages]' ({problem})"
+            for name, problem in tokenizers.absent().items()
+        ]
+        _options.write(args, "".join(f"{line}\n" for line in lines))
         return 0
     tokenize = tokenizers.get(args.tokenizer)
     text = files.read_text(args.file) if args.file else sys.stdin.read()

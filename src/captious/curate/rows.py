@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from captious.errors import InputError, UsageError
 from captious.io import files
-from captious.io.batches import ROWS, decoded, kind_of, lines_of, shards
+from captious.io.batch_formats import cells_of, kind_of, lines_of
+from captious.io.batches import ROWS, shards
 from captious.reading import parquet_batches, parse_json, reading, streamed
 
 KINDS = ("parquet", "jsonl", "ndjson", "csv", "tsv")
@@ -44,6 +45,12 @@ class _Held:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+class _Cells(NamedTuple):
+    delimiter: str
+    header: list[str]
+    block: list[list[str]]
 
 
 def outputs(place: str | Path, out: Path) -> list[tuple[str, Path]]:
@@ -81,7 +88,7 @@ def read(path: str, rows: int = ROWS) -> Iterator[Rows]:
         if kind in ("jsonl", "ndjson"):
             yield from _json_rows(file, path, rows)
         else:
-            yield from _cell_rows(file, path, "\t" if kind == "tsv" else ",", rows)
+            yield from _cell_rows(file, path, "\t" if kind == "tsv" else None, rows)
 
 
 def _json_rows(file: Any, path: str, rows: int) -> Iterator[Rows]:
@@ -116,16 +123,15 @@ def _column(values: list[Any]) -> pa.Array:
         return pa.array([None if v is None else json.dumps(v) for v in values])
 
 
-def _cell_rows(file: Any, path: str, delimiter: str, rows: int) -> Iterator[Rows]:
-    csv.field_size_limit(1 << 27)
-    lines = csv.reader(decoded(file), delimiter=delimiter)
-    header = next(lines, [])
+def _cell_rows(file: Any, path: str, delimiter: str | None, rows: int) -> Iterator[Rows]:
+    lines = cells_of(file, delimiter)
+    header: list[str] = next(lines, [])
     block: list[list[str]] = []
 
     def held() -> _Held:
         cells = zip(*block, strict=True)
         table = pa.table({n: _numbers(list(c)) for n, c in zip(header, cells, strict=True)})
-        return _Held(table, [header, *block])
+        return _Held(table, _Cells(lines.dialect.delimiter, header, block))
 
     for cells in lines:
         if cells and len(cells) != len(header):
@@ -178,14 +184,13 @@ class Writer:
             kept = (line for line, keep in zip(rows.raw, mask, strict=True) if keep)
             self._file.writelines(line if line.endswith(b"\n") else line + b"\n" for line in kept)
             return
-        header, *block = rows.raw
-        writer = csv.writer(
-            self._file, lineterminator="\n", delimiter="\t" if self._kind == "tsv" else ","
-        )
+        cells: _Cells = rows.raw
+        delimiter = "\t" if self._kind == "tsv" else cells.delimiter
+        writer = csv.writer(self._file, lineterminator="\n", delimiter=delimiter)
         if not self._begun:
-            writer.writerow(header)
+            writer.writerow(cells.header)
             self._begun = True
-        writer.writerows(row for row, keep in zip(block, mask, strict=True) if keep)
+        writer.writerows(row for row, keep in zip(cells.block, mask, strict=True) if keep)
 
 
 def columns_of(table: pa.Table, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:

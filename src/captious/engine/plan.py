@@ -47,7 +47,7 @@ def check(steps: Sequence[Step], samples: CaptionSet, completed: bool = False) -
         InputError: inputs that are missing, all of them.
     """
     if not len(samples):
-        raise InputError("there is no caption to score")
+        raise InputError("there are no captions to score")
     metrics = [step.metric for step in steps]
     if not completed:
         missing = [err for metric in metrics for err in metric.missing()]

@@ -24,18 +24,8 @@ from captious.engine.executors import Executor, Local
 from captious.engine.job import ScoringJob
 from captious.engine.plan import Step
 from captious.engine.run import leaves, merged_facts
-from captious.engine.stream import (
-    Histogram,
-    PrepareBatch,
-    ScoreBatch,
-    StreamSummary,
-    Sums,
-    Tally,
-    context_of,
-    passes,
-    reader_of,
-    ready,
-)
+from captious.engine.stream import PrepareBatch, ScoreBatch, passes, reader_of, ready
+from captious.engine.tally import Histogram, StreamSummary, Sums, Tally, context_of
 from captious.errors import InputError, UsageError
 from captious.evidence.regions import MemoryRegions
 from captious.io.batches import MANIFEST, ROWS, Reader

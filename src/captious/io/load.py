@@ -137,7 +137,7 @@ class _Rows:
         if self.skip_unmatched:
             dropped = {*unmatched, *pictures.unmatched}
             if dropped:
-                self.skipped.append(f"{part.path}: {len(dropped)} of {size} captions are left out")
+                self.skipped.append(f"{part.path}: left out {len(dropped)} of {size} captions")
         else:
             dropped = set()
             self._unmatched(part, unmatched, pool)
@@ -179,8 +179,9 @@ class _Rows:
         rows = [f"{name!r} ({part.at(row)})" for row, name in list(unmatched.items())[:3]]
         more = ", ..." if len(unmatched) > 3 else ""
         self.problems.append(
-            f"{part.path}: {len(unmatched)} of {len(part)} captions have no {other.what} in "
-            f"{other.path}. Ids of such captions: {', '.join(rows)}{more}; "
+            f"{part.path}: {len(unmatched)} of {len(part)} captions "
+            f"{'has' if len(unmatched) == 1 else 'have'} no {other.what} in {other.path}. "
+            f"Ids of such captions: {', '.join(rows)}{more}; "
             f"{other.what} there: {other.examples()}. --skip-unmatched leaves these captions out"
         )
 

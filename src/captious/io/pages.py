@@ -22,8 +22,8 @@ from captious.io.grids import (
 from captious.io.labels import label, times
 
 if TYPE_CHECKING:
-    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
+    from captious.engine.tally import StreamSummary
 
 WIDE = 80
 """Characters that a text table may be wide."""
@@ -34,7 +34,7 @@ _CAPTION = 32
 def text(table: ScoreTable, format: str, rows: int | None) -> str:
     """Return corpus table, caption table and remarks; in LaTeX, the table that a paper prints."""
     if format == "latex":
-        captions = [] if rows is None else [caption_cells(table, rows)]
+        captions = [caption_cells(table, rows)] if rows else []
         return "\n\n".join([paper_table(table), *(latex(c) for c in captions)]) + "\n"
     parts = [grid(cells, format) for cells in corpus_grids(table, format)]
     shown = len(table) if rows is None else min(rows, len(table))
@@ -107,8 +107,8 @@ def remarks(table: ScoreTable, shown: int, hidden: list[str]) -> list[str]:
         parts = [many(left, "caption")] if left > 0 else []
         parts += [f"the column{'s' * (len(hidden) > 1)} {', '.join(hidden)}"] if hidden else []
         said.append(
-            f"not shown: {' and '.join(parts)}; --format json prints everything, --rows all "
-            "every caption"
+            f"not shown: {' and '.join(parts)}; --rows all prints every caption, --format json "
+            "everything"
         )
     for signature in dict.fromkeys(table.signatures.values()):
         of = [name for name, told in table.signatures.items() if told == signature]
@@ -142,7 +142,7 @@ def paper_table(
     cells = [["System", *map(label, names)]]
     for system, values in table.corpora.items():
         before = f"$^{{{letters[system]}}}$ " if letters is not None else ""
-        row: list[str] = [Tex(before + Tex.escaped(system or "score"))]
+        row: list[str] = [Tex(before + Tex.escaped(system or "captions"))]
         for name in names:
             shown = times(table.columns[name]) * values[name]
             value = "-" if math.isnan(shown) else f"{shown:.1f}"

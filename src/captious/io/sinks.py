@@ -25,7 +25,7 @@ from captious.io.summaries import summary_parts
 from captious.types import CaptionSet, Floats
 
 if TYPE_CHECKING:
-    from captious.engine.stream import StreamSummary
+    from captious.engine.tally import StreamSummary
 
 
 class Sink(Protocol):

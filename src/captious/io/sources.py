@@ -274,11 +274,13 @@ def _jsonl(path: Path) -> Source:
 _DELIMITERS = ",;\t|"
 
 
-def _delimiter(text: str) -> str:
-    r"""Return the delimiter whose cells of the header name a known column; a comma if none does.
+def delimiter_of(text: str) -> str:
+    r"""Return the delimiter of CSV by its first line: the one whose cells name a known column.
+
+    A comma if none does.
 
     Example:
-        >>> _delimiter("id;caption\n1;a dog, running\n")
+        >>> delimiter_of("id;caption\n1;a dog, running\n")
         ';'
     """
     known = {name for names in NAMES.values() for name in names}
@@ -290,7 +292,7 @@ def _delimiter(text: str) -> str:
 def _csv(path: Path, delimiter: str | None) -> Source:
     csv.field_size_limit(1 << 27)
     text = files.read_text(path)
-    delimiter = delimiter or _delimiter(text)
+    delimiter = delimiter or delimiter_of(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         header = [h.strip() for h in next(reader)]

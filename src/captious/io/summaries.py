@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from captious.io import grids
 
 if TYPE_CHECKING:
-    from captious.engine.stream import StreamSummary
+    from captious.engine.tally import StreamSummary
 
 _SHARES = (0.05, 0.5, 0.95)
 

@@ -26,8 +26,8 @@ from captious.types import CaptionSet, Floats, Labels, Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from captious.engine.stream import StreamSummary
     from captious.engine.table import ScoreTable
+    from captious.engine.tally import StreamSummary
 
 FORMATS = ("text", "markdown", "latex", "csv", "json", "jsonl", "parquet")
 STORED = "captious-scores/1"

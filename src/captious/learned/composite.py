@@ -14,11 +14,11 @@ Worked example: outputs of 0.2 for machine and 1.2 for human differ by 1, so the
 
 ``eval_ms`` and its five siblings are the paper's models: its features, two hidden layers of 72 ReLU
 units. Nothing makes such a network monotone: the score may fall when an input rises. They can be
-gamed (shuffled or repeated words pass in one of four to one of three attempts); where somebody
+gamed (shuffled or repeated words succeed in a quarter to a third of the attempts); where somebody
 could tune captions against the score, ``eval_ms(guard=True)`` is another model that also reads how
 fluent the caption is (``stumbles``) and whether it repeats itself (``distinct``). It is a sum of
 normal scores without negative weights, so that no input lowers the score by rising, and was not
-trained against captions of captioners: its score is not the probability that a person wrote the
+trained to tell machine captions apart: its score is not the probability that a person wrote the
 caption.
 
 Known deviations of the paper's models: the paper trains on Flickr30k with three captioners that are

@@ -15,17 +15,17 @@ match is left out), Rrm = .8/2 = .4 (dog, runs), score .32.
 
 Profiles, because paper and release differ:
 
-========  =========================  ==========  ============  ==============  ==================
-profile   pieces added to a base     bases       |r'| counts   idf documents   idf formula
-========  =========================  ==========  ============  ==============  ==================
-clean     without match in what is   all, mean   all           references      ln((N+1)/(df+1))
-          collected so far
-paper     the same                   one, drawn  all           references      lg(N/df)
-release   without match in the base  all, mean   matched only  refs, captions  ln((N+1)/(df+1))
-          and in earlier references
-========  =========================  ==========  ============  ==============  ==================
+    ========  =========================  ==========  ============  ==============  ================
+    profile   tokens added to a base     bases       |r'| counts   idf documents   idf formula
+    ========  =========================  ==========  ============  ==============  ================
+    clean     without match in what is   all, mean   all           references      ln((N+1)/(df+1))
+              collected so far
+    paper     the same                   one, drawn  all           references      lg(N/df)
+    release   without match in the base  all, mean   matched only  refs, captions  ln((N+1)/(df+1))
+              and in earlier references
+    ========  =========================  ==========  ============  ==============  ================
 
-The release also scores each added piece with the vector of another one (two index slips); the
+The release also scores each added token with the vector of another one (two index slips); the
 profile ``release`` reproduces that, the others do not. An empty reference is passed over (the
 release keeps it as a base); empty captions, and captions or references of stop words alone, get 0.
 """
@@ -400,10 +400,10 @@ class BertTbr(Metric):
             )
         if len(words) > len(telling):
             rest = sum(a for k, a in enumerate(adds) if k not in telling)
-            lines.append(f"  {f'{len(words) - len(telling)} other pieces':<54} {rest:+.4f}")
+            lines.append(f"  {f'{len(words) - len(telling)} other tokens':<54} {rest:+.4f}")
         lines.append("The last column adds up to the score.")
         drawn = MatchMatrix(
-            f"pieces of the references x caption, cut at {threshold:g}",
+            f"tokens of the references x caption, cut at {threshold:g}",
             tuple(words),
             tuple(columns),
             tuple(map(tuple, matrix.tolist())),

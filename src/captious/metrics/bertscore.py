@@ -1,7 +1,7 @@
 """BERTScore: greedy matching of contextual token vectors.
 
-Zhang et al. 2020. Every word piece of the caption is matched with the most similar one in the
-reference (precision), every piece of the reference with the most similar in the caption (recall);
+Zhang et al. 2020. Every token of the caption is matched with the most similar one in the reference
+(precision), every token of the reference with the most similar one in the caption (recall);
 similarity is the cosine of the vectors at one hidden state of a text encoder. [CLS] and [SEP] can
 be matched but have no weight of their own. With several references the maximum of P, of R and of F
 is taken separately, as bert-score does.
@@ -291,4 +291,4 @@ def cut_rows(block: Block) -> Any:
 def cut_note(cut: Any, encoder: TextEncoder) -> dict[str, int]:
     """Return the remark that counts cut texts."""
     n = int(np.count_nonzero(cut))
-    return {f"captions or references cut to {encoder.limit} pieces": n} if n else {}
+    return {f"captions or references cut to {encoder.limit} tokens": n} if n else {}

@@ -7,7 +7,7 @@ Worked example: cosines 0.3 with the photograph and 0.8 with the best reference 
 2 x 0.75 x 0.8 / (0.75 + 0.8) = 0.774.
 
 ``model`` is a folder or hub name of any CLIP-type model of transformers (CLIP, SigLIP, LongCLIP),
-or ``open_clip:ARCHITECTURE/TAG``. Texts beyond the model's length (77 pieces for CLIP, prefix
+or ``open_clip:ARCHITECTURE/TAG``. Texts beyond the model's length (77 tokens for CLIP, prefix
 included) are cut, counted and reported. Values of different models do not compare.
 
 The arithmetic equals that of the authors' code (jmhessel/clipscore) on small random models, to
@@ -27,7 +27,7 @@ The ``CLIPScore`` of torchmetrics (1.9) is another number: one for the whole set
 max(100 x mean cosine, 0), so that a negative cosine lowers the mean instead of counting 0; without
 the prefix; by ViT-L/14 unless another is named; a text that is cut loses the closing mark at which
 its vector is read. The signature names the weights by their sha256, revision of the hub, what else
-decides vectors (``settings``: layers, activations, table of pieces), how pictures are prepared, the
+decides vectors (``settings``: layers, activations, vocabulary), how pictures are prepared, the
 number type, and where texts are cut.
 """
 

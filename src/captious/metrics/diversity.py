@@ -5,8 +5,8 @@ A set is all captions of one system for one image.
     div_1, div_2 = different words (word pairs) of the set / words of the set (Aneja et al. 2019)
     mbleu_4      = BLEU-4 of a caption against the other captions of its set; lower is more diverse
     self_cider   = -log_m(r), r = largest over sum of the roots of the eigenvalues of the matrix of
-                   CIDEr-D between the m captions (Wang and Chan 2019); 0 = all equal, 1 = nothing
-                   in common
+                   CIDEr between the m captions (Wang and Chan 2019); 0 = all equal, 1 = nothing in
+                   common
     vocabulary   = different words that the system uses, in all captions
     novel        = captions that are not in the file ``seen`` (the training captions); without a
                    file, captions that equal no reference of this run
@@ -19,11 +19,21 @@ is the mean over sets. mbleu_4 of a corpus is BLEU-4 of all captions, each again
 vocabulary of a caption is its share in that of the system: a word that n captions use counts 1/n. A
 set of one caption has no mbleu_4 and no self_cider.
 
-Known deviations: captions of a set are taken in alphabetical order (CIDEr-D is not symmetric, and
-the authors' code takes one half of the matrix, so that their value depends on the order); document
-frequencies are those of COCO val2014, the authors' of train2014. The sentences of their captioners
-are not on the machine this was built on: their numbers are **not verified here**. There is one
-profile.
+Paper and released code differ in self_cider, and ``profile`` decides:
+
+    release (default)  CIDEr-D, as in qingzwang/DiversityMetrics. It is not symmetric: of two
+                       captions, the first in alphabetical order is compared with the second (the
+                       authors take the order of the file)
+    paper              CIDEr: the plain cosine, which is a kernel as the paper asks for, and
+                       symmetric
+
+Known deviations from the authors' code, in both: captions are tokenised (theirs are split at
+spaces); document frequencies are those of COCO val2014 (theirs of train2014).
+
+Published numbers: COS-CVAE (Mahajan and Roth, NeurIPS 2020; README of visinf/cos-cvae) has div_1
+0.39, div_2 0.57, mbleu_4 0.53 and 96.3 % unique captions on COCO, after consensus re-ranking.
+**Not verified here**: its captions are not on the machine this was built on. Values depend on how
+many captions a set holds, so only the same sets compare.
 """
 
 from __future__ import annotations
@@ -43,7 +53,7 @@ from captious import assets
 from captious.errors import InputError, UsageError
 from captious.metrics.base import Column, Explanation, Metric, Need, Stats
 from captious.metrics.bleu import Bleu
-from captious.metrics.cider import CiderD
+from captious.metrics.cider import Cider, CiderD
 from captious.reading import read_text
 from captious.text import tokenizers
 from captious.types import CaptionSet, Floats, Sample, WordMark, WordMarks
@@ -78,11 +88,13 @@ class Diversity(Metric):
         df: document frequencies of CIDEr-D: ``coco-val`` (built in) or a file.
         seen: text file of training captions, one per line; empty: the references of the run.
         tokenizer: ``ptb`` as the toolkit, or another of ``captious tokenize --list``.
+        profile: ``release`` or ``paper``: Self-CIDEr by CIDEr-D or by CIDEr.
     """
 
     df: str = "coco-val"
     seen: str = ""
     tokenizer: str = "ptb"
+    profile: str = "release"
 
     name: ClassVar[str] = "diversity"
     needs: ClassVar[frozenset[Need]] = frozenset()
@@ -90,7 +102,7 @@ class Diversity(Metric):
         Column("div_1", 0.0, 1.0, "different words over words, per set"),
         Column("div_2", 0.0, 1.0, "different word pairs over words, per set"),
         Column("mbleu_4", 0.0, 1.0, "BLEU-4 against the other captions of the set", False, _ALONE),
-        Column("self_cider", 0.0, 1.0, "spread of CIDEr-D within the set", undefined=_ALONE),
+        Column("self_cider", 0.0, 1.0, "spread of CIDEr within the set", undefined=_ALONE),
         Column("vocabulary", 0.0, float("inf"), "different words of the system"),
         Column("novel", 0.0, 1.0, "share of captions that are not in the list of known captions"),
     )
@@ -108,6 +120,8 @@ class Diversity(Metric):
             raise UsageError("diversity reads no references: df is 'coco-val' or a file")
         if self.seen and not Path(self.seen).is_file():
             raise InputError(f"diversity: there is no file {self.seen!r}")
+        if self.profile not in ("release", "paper"):
+            raise UsageError(f"diversity: profile is release or paper, not {self.profile!r}")
 
     def prepare(self, samples: CaptionSet) -> CaptionGroups:
         """Collect the captions of every system and image."""
@@ -174,7 +188,7 @@ class Diversity(Metric):
 
     def signature_parts(self, context: Any) -> dict[str, str]:
         """Name the tokeniser, the frequencies and the training captions."""
-        frozen = CiderD(df=self.df, tokenizer=self.tokenizer)
+        frozen = self._cider()
         parts = {
             "df": frozen.signature_parts(frozen.prepare(CaptionSet.build([])))["df"],
             "tokenizer": tokenizers.get(self.tokenizer).signature,
@@ -207,6 +221,11 @@ class Diversity(Metric):
             {"captions": list(group), "words": dict(words)},
             (drawn,),
         )
+
+    def _cider(self) -> Cider:
+        """Return what compares two captions of a set."""
+        kind = CiderD if self.profile == "release" else Cider
+        return kind(df=self.df, tokenizer=self.tokenizer)
 
     def _known(self) -> frozenset[str]:
         return _seen(self.seen, self.tokenizer, assets.digest(Path(self.seen)))
@@ -243,7 +262,7 @@ class Diversity(Metric):
         ]
         if not place:
             return []
-        metric = CiderD(df=self.df, tokenizer=self.tokenizer)
+        metric = self._cider()
         samples = CaptionSet.build(
             [groups[n][i] for n, i, _ in place], [[groups[n][j]] for n, _, j in place]
         )

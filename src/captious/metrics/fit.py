@@ -4,7 +4,7 @@ One vector stands for the photograph, one for the caption, and the score is thei
 of CLIPScore (Hessel et al. 2021), with a small model of our own that was trained contrastively, on
 features of two backbones whose last stage learned from captions (``captious train eyes``). No
 references are read. Every vector is made once, so that many captions of few photographs, or few
-captions against many photographs, cost next to nothing more.
+captions against many photographs, cost almost nothing extra.
 
     fit = mean over members of cosine(image vector, text vector)
 
@@ -92,7 +92,7 @@ class Fit(Metric):
             shown = seen[np.repeat(np.arange(len(chunk)), counts)]
             rows[mine, 0] = (words * shown).sum(1).double().numpy()
         cut = model.cut([captions[row] for row in groups.scored])
-        notes = {f"captions cut to {model.encoder.limit} pieces": cut} if cut else {}
+        notes = {f"captions cut to {model.encoder.limit} tokens": cut} if cut else {}
         return Stats(rows, reasons, notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:

@@ -23,7 +23,8 @@ the probabilities behind the score.
 **Not verified here**: no judge of useful size runs on the machine this was built on. The arithmetic
 equals that of FLEUR's released code (tests/golden/fleur); asking is tested with a stub service and
 with a tiny LLaVA of made-up weights. FLEUR reports tau-c 53.0 on Flickr8k-Expert with LLaVA-1.5
-13B; its prompt is not ours. There is one profile: the smoothing of FLEUR's code.
+13B; its prompt is not ours. There is no ``profile``: what FLEUR fixes is the smoothing, and ours is
+that of its code. Another question is a ``prompt``, another model a ``model``.
 """
 
 from __future__ import annotations

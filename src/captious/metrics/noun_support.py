@@ -22,7 +22,8 @@ Defined behaviour: a caption without a noun names nothing and cannot be scored; 
 vector are like no other word. On nocaps-FOIL (2,500 captions and the same with one wrong noun) see
 docs/results-companions.md. ALOHa's own numbers were made with language models of OpenAI and
 embeddings of MPNet (30.8 % more hallucinated objects found than by CHAIR on nocaps): they are **not
-verified here**. There is one profile, ours.
+verified here**. There is no ``profile``: the metric is ours, and neither ALOHa's paper nor its code
+computes it.
 """
 
 from __future__ import annotations

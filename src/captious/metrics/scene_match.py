@@ -25,7 +25,7 @@ Each sentence is parsed by itself, so that long texts stay cheap. Of a text the 
 are read, of a sentence the first 512 words; what is cut off is counted. CAPTURE itself uses another
 parser and sentence vectors; its authors report, as means over DetailCaps-100 and -4870, Pearson's
 rho .509 and Kendall's tau .386 with people, against .439 and .324 for SPICE: **not verified here**.
-There is one profile, ours.
+There is no ``profile``: the metric is ours, and neither CAPTURE's paper nor its code computes it.
 """
 
 from __future__ import annotations

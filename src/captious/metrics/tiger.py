@@ -14,14 +14,14 @@ model (SCAN) gives, for every region ``i`` of the image, how well a caption cove
 
 A candidate equal to its only reference gets RRS 1, WDS 1/2, hence TIGEr 0.75. No caption reaches 1.
 
-Paper and released code differ (``profile``): the release clips cosines with a slope of 0.1 below
-zero and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes the
-weights themselves as gains, of which we take the positive part: with negative gains DCG over ideal
-DCG leaves 0..1 (1.36 and -32 were seen), and the paper says that the score lies inside.
+Paper and released code differ (``profile``): the release lets cosines below zero pass with a slope
+of 0.1 and scales the gains of RRS to 0..1 per image (default); the paper clips at zero and takes
+the weights themselves as gains, of which we take the positive part: with negative gains DCG over
+ideal DCG leaves 0..1 (1.36 and -32 were seen), and the paper says that the score lies inside.
 
 The paper calls "the absolute value of s_i" how far a caption is grounded in region i. We read that
 as "its size", not as |s_i|: s_i is a cosine, and one near -1 says that the caption speaks of
-something else. So a negative s_i means "not grounded" and orders behind all others. The length term
+something else. So a negative s_i means "not grounded" and ranks behind all others. The length term
 of WDS takes a strongly negative vector for a large one; ``clip=True`` takes ``max(0, s)`` first, an
 addition of ours.
 

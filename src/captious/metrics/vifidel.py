@@ -8,19 +8,19 @@ References, where a row has them, say how important each word is and are never c
 caption: rho_k = mean over references of (1 - cosine of k to its nearest content word)/2, and the
 cost becomes |rho_i x_i - rho_j x_j|^power. What everybody mentions costs little.
 
-A tiny example without references: labels {dog}, caption *a dog runs*, unit vectors with
+Worked example without references: labels {dog}, caption *a dog runs*, unit vectors with
 |dog - run| = 1.2: half of *dog* stays, half travels 1.2, d = 0.6, score exp(-0.6) = 0.549.
 
 Paper and released code disagree, so a ``profile`` chooses (single parameters override it):
 
-=========  =====  ====  ======  ======  ====================================================
-profile    power  unit  counts  labels  what it is
-=========  =====  ====  ======  ======  ====================================================
-measured   1      yes   no      phrase  the default: agreed best with people on PASCAL-50S
-paper      2      yes   yes     phrase  the text of the paper (which leaves ``unit`` open; the
-                                        authors' code says yes)
-release    1      yes   yes     split   the released scorer; its output is d = -ln(vifidel)
-=========  =====  ====  ======  ======  ====================================================
+    =========  =====  ====  ======  ======  ====================================================
+    profile    power  unit  counts  labels  what it is
+    =========  =====  ====  ======  ======  ====================================================
+    measured   1      yes   no      phrase  the default: agreed best with people on PASCAL-50S
+    paper      2      yes   yes     phrase  the text of the paper (which leaves ``unit`` open; the
+                                            authors' code says yes)
+    release    1      yes   yes     split   the released scorer; its output is d = -ln(vifidel)
+    =========  =====  ====  ======  ======  ====================================================
 
 Labels are read as people write them (``pottedplant`` is *potted plant*, ``Traffic_light`` is
 *traffic light*), whatever their source.

@@ -94,7 +94,7 @@ class VilbertMatch(Metric):
             odds = encoder.match(texts, which, seen).double().numpy()
             rows[known, 0] = 1 / (1 + np.exp(-odds))
         cut = sum(text.cut for text in texts)
-        notes = {f"captions cut to {self.length} pieces": cut} if cut else {}
+        notes = {f"captions cut to {self.length} tokens": cut} if cut else {}
         return Stats(rows, reasons, notes)
 
     def signature_parts(self, context: Any) -> dict[str, str]:

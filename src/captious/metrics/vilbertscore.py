@@ -13,10 +13,10 @@ a-a 1, a-the .5, dog-dog 1 and all else 0, "a dog" against "the dog" has P = R =
 Equations 1 and 2 of the paper print the two texts swapped; this is the standard orientation, which
 the released program has too. Which positions count is the ``profile``:
 
-* ``clean`` (default): the word pieces, nothing else; padding takes no part. F is 0 where P or R is
-  not positive: a harmonic mean of numbers of different sign can leave every range.
+* ``clean`` (default): the tokens of the text, nothing else; padding takes no part. F is 0 where P
+  or R is not positive: a harmonic mean of numbers of different sign can leave every range.
 * ``release``: as the released program: the task token that multi-task models insert behind [CLS]
-  counts as a word, texts are cut to 37 pieces without keeping [SEP], and a best cosine below zero
+  counts as a word, texts are cut to 37 tokens without keeping [SEP], and a best cosine below zero
   is zero as long as a text is padded; F by its formula, whatever the signs. The program fails on
   models without task token, and so does this.
 
@@ -148,7 +148,7 @@ class Vilbertscore(Metric):
         for block in _blocks(samples, order):
             rows[block], cut[block] = self._block(samples.take(block), encoder, layer)
         many = int(np.count_nonzero(cut))
-        notes = {f"captions or references cut to {self.length} pieces": many} if many else {}
+        notes = {f"captions or references cut to {self.length} tokens": many} if many else {}
         return Stats(rows, reasons, notes)
 
     def explain(self, sample: Sample, context: Any) -> Explanation:

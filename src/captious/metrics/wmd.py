@@ -8,7 +8,7 @@ mover's distance with the Euclidean distance between vectors as cost. The score 
 With several references there are three readings: against the closest reference (``wmd``), against
 the farthest (``wmd_worst``), and the mean of the scores (``wmd_mean``).
 
-A tiny example: *dog runs* against *dog sleeps* with unit vectors where |runs - sleeps| = 1: *dog*
+Worked example: *dog runs* against *dog sleeps* with unit vectors where |runs - sleeps| = 1: *dog*
 stays (cost 0), half of the mass travels 1, so the distance is 0.5 and the score exp(-0.5) = 0.607.
 
 Defined behaviour: words without a vector are dropped (and counted in the notes); a side without

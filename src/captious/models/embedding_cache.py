@@ -181,6 +181,7 @@ class EmbeddingCache:
             yield
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             self._usable = False
+            self.close()
             log.warning("%s is not used: %s. Delete it, and it is made anew.", self.path, error)
 
     def _trim(self) -> None:

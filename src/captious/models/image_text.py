@@ -125,7 +125,7 @@ class WordPieces:
         size = self._tokenizer.get_vocab_size()
         if size > model_size:
             raise InputError(
-                f"the tokeniser knows {size} pieces and the model has vectors for {model_size}: "
+                f"the tokeniser knows {size} tokens and the model has vectors for {model_size}: "
                 "put the vocab.txt of this model beside its weights (model=FOLDER)"
             )
         self.marks = tuple(self._tokenizer.encode("").ids)

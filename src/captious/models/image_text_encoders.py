@@ -30,7 +30,7 @@ from captious.evidence.images import open_image
 from captious.evidence.regions import RegionSet
 from captious.models import image_text
 from captious.models.image_text import ImageTextEncoder, Text, WordPieces
-from captious.models.text_encoder import Tap
+from captious.models.layer_tap import Tap
 from captious.reading import reading
 
 _SPARE = ("pooler.", "position_ids")

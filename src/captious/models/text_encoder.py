@@ -31,6 +31,7 @@ from captious.errors import InputError, MissingAsset, UsageError
 from captious.models import embedding_cache
 from captious.models.embedding_cache import Kept
 from captious.models.encoder_defaults import KNOWN, defaults
+from captious.models.layer_tap import Tap, blocks_of
 from captious.models.model_folder import settings_sha
 from captious.models.packed_bert import PackedBert, fits
 from captious.progress import Progress
@@ -145,7 +146,7 @@ class TextEncoder:
         self._model = model.to(device).eval()
         self.layers = int(self.config.num_hidden_layers)
         self.width = int(self.config.hidden_size)
-        self._blocks = _blocks(self._model, self.layers)
+        self._blocks = blocks_of(self._model, self.layers)
         plain = dtype == "float32" and device == "cpu"
         self._packed = PackedBert(model) if plain and fits(model) else None
         self._wanted: set[int] = set()
@@ -168,7 +169,7 @@ class TextEncoder:
         used |= {*self._bare, self._tokenizer.unk_token_id or 0}
         if not 0 <= min(used) <= max(used) < known:
             raise InputError(
-                f"{self.path}: the tokeniser numbers pieces up to {max(used):,}, the network knows "
+                f"{self.path}: the tokeniser numbers tokens up to {max(used):,}, the network knows "
                 f"{known:,}; the two do not match"
             )
 
@@ -392,47 +393,6 @@ class TextEncoder:
         return min(positions, int(min(self._tokenizer.model_max_length, 1 << 30)))
 
 
-class _Reached(Exception):
-    """The highest wanted layer is computed: a signal, not an error."""
-
-
-class Tap:
-    """Takes hidden states off a running model and stops it behind the last wanted one."""
-
-    def __init__(self, blocks: Any, layers: list[int], into: dict[int, torch.Tensor]) -> None:
-        self._hooks = []
-        self._into, self._last = into, layers[-1]
-        for layer in layers:
-            if layer == 0:
-                self._hooks.append(
-                    blocks[0].register_forward_pre_hook(self._before, with_kwargs=True)
-                )
-            else:
-                self._hooks.append(blocks[layer - 1].register_forward_hook(self._after(layer)))
-
-    def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._take(0, args[0] if args else kwargs["hidden_states"])
-
-    def _after(self, layer: int) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
-            self._take(layer, output[0] if isinstance(output, tuple) else output)
-
-        return hook
-
-    def _take(self, layer: int, state: torch.Tensor) -> None:
-        self._into[layer] = state
-        if layer == self._last:
-            raise _Reached
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, err: BaseException | None, trace: Any) -> bool:
-        for hook in self._hooks:
-            hook.remove()
-        return isinstance(err, _Reached)
-
-
 def load(name: str, dtype: str = "float32") -> TextEncoder:
     """Return an encoder by known name (``minilm``), folder, or hub name (``roberta-large``)."""
     if dtype not in DTYPES:
@@ -499,14 +459,6 @@ def choose_layer(name: str, layer: int | None, metric: str) -> int:
             f"`captious calibrate {name} --texts FILE` shows what each layer does."
         )
     return known.bertscore_layer if metric == "bertscore" else known.tbr_layer
-
-
-def _blocks(model: Any, count: int) -> Any:
-    """Return the list of the model's layers, or None where it has no plain list."""
-    from torch.nn import ModuleList
-
-    lists = [m for m in model.modules() if isinstance(m, ModuleList) and len(m) == count]
-    return lists[0] if len(lists) == 1 and count > 0 else None
 
 
 def _offsets(lengths: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -228,7 +228,7 @@ class _TextEmbeddings(nn.Module):
         places = self.position_embeddings.num_embeddings
         if ids.shape[1] > places:
             raise InputError(
-                f"a text of {ids.shape[1]} pieces does not fit a model with {places} positions"
+                f"a text of {ids.shape[1]} tokens does not fit a model with {places} positions"
             )
         # The segment is always the first one: row 0 of the type table.
         states = self.word_embeddings(ids) + self.token_type_embeddings.weight[0]

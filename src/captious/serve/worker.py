@@ -31,6 +31,7 @@ from captious.io.load import Album
 from captious.reading import json_object
 from captious.report import contents
 from captious.report.page import MOST
+from captious.serve.wording import for_the_page
 
 PARTS = 16
 """Parts that a run is cut into at least, so that little is lost when it is killed."""
@@ -50,7 +51,7 @@ def main(folder: Path) -> int:
             table.save(folder / "scores.parquet")
             write_contents(table, folder, str(job.get("title", "")), left_out)
     except CaptiousError as err:
-        _say(error=_by_their_names(str(err), folder, job))
+        _say(error=for_the_page(_by_their_names(str(err), folder, job)))
         return 1
     except MemoryError:
         _say(error="not enough memory for this run; give fewer captions at once")

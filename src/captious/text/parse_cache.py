@@ -90,7 +90,7 @@ class ParseCache:
                 "CREATE TABLE IF NOT EXISTS parse "
                 "(rowid INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, data TEXT)"
             )
-        except sqlite3.Error:
+        except BaseException:  # a damaged file can also raise UnicodeDecodeError
             db.close()
             raise
         return db

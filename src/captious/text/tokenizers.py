@@ -100,6 +100,16 @@ def names() -> list[str]:
     return [*_TABLE, *(name for name in _SACREBLEU if not _lacking(name))]
 
 
+def absent() -> dict[str, str]:
+    """Return what is missing for each tokeniser that cannot be used here."""
+    lacking = {name: _lacking(name) for name in _SACREBLEU}
+    return {
+        name: f"{' and '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed"
+        for name, packages in lacking.items()
+        if packages
+    }
+
+
 def get(name: str) -> Tokenizer:
     """Return a tokeniser by name.
 

@@ -14,7 +14,7 @@ import torch
 
 from captious import assets
 from captious.errors import InputError
-from captious.evidence.extract import base_network, base_of
+from captious.evidence.backbones import base_network, base_of
 from captious.evidence.images import open_photograph
 from captious.evidence.photographs import open_photographs
 from captious.models import text_encoder

@@ -53,7 +53,7 @@ class Stats:
     Attributes:
         rows: float64 (n, k); a row with NaN could not be scored.
         reasons: row number -> why it could not be scored.
-        notes: remark -> how many samples it concerns ("captions cut to 512 pieces": 3).
+        notes: remark -> how many samples it concerns ("captions cut to 512 tokens": 3).
     """
 
     rows: Floats

@@ -94,9 +94,9 @@ class _Reader:
     def notes(self, samples: CaptionSet, rows: list[int], references: bool) -> dict[str, int]:
         limit = self.model.limit
         part = samples.take(rows)
-        counts = {f"captions cut to {limit} pieces": part.caption}
+        counts = {f"captions cut to {limit} tokens": part.caption}
         if references:
-            counts[f"references cut to {limit} pieces"] = part.reference
+            counts[f"references cut to {limit} tokens"] = part.reference
         remarks = {
             remark: sum(self.known[n][1] for n in numbers.tolist())
             for remark, numbers in counts.items()
