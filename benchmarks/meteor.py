@@ -56,12 +56,18 @@ def write(data: Path, system: str, rows: int, target: Path) -> None:
     pq.write_table(pa.table(table), target)
 
 
-def read(path: Path, prefix: str = "") -> tuple[list[str], list[list[str]]]:
-    import pyarrow.parquet as pq
+def columns(path: Path, prefix: str = "") -> tuple[Any, Any]:
+    """Return captions and references as Arrow holds them: captious takes them so."""
+    from pyarrow.parquet import ParquetFile
 
     names = [f"{prefix}caption", f"{prefix}references"]
-    table = pq.read_table(path, columns=names)
-    return table[names[0]].to_pylist(), table[names[1]].to_pylist()
+    table = ParquetFile(path).read(names)
+    return table[names[0]], table[names[1]]
+
+
+def read(path: Path) -> tuple[list[str], list[list[str]]]:
+    captions, references = columns(path)
+    return captions.to_pylist(), references.to_pylist()
 
 
 def peak_memory(process: int | str) -> float:
@@ -76,7 +82,7 @@ def ours(path: Path, threads: int, raw: bool) -> dict[str, Any]:
     from captious.metrics.meteor import Meteor
     from captious.types import CaptionSet
 
-    samples = CaptionSet.build(*read(path, "raw_" if raw else ""))
+    samples = CaptionSet.of_arrow(*columns(path, "raw_" if raw else ""))
     metric = Meteor(tokenizer="ptb" if raw else "none")
     with settings.use(threads=threads):
         rows = metric.stats(samples, None).rows

@@ -248,6 +248,7 @@ def test_union_of_sources(tmp_path):
 
 def test_a_changed_asset_is_refused_and_a_checked_one_remembered(tmp_path, cache, monkeypatch):
     import hashlib
+    import os
     import sys
 
     resolving = sys.modules["captious.assets.resolve"]
@@ -257,6 +258,7 @@ def test_a_changed_asset_is_refused_and_a_checked_one_remembered(tmp_path, cache
     file = tmp_path / "cache/assets/x"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"right")
+    os.utime(file, (1e9, 1e9))  # one that was written just now is read each time
     sha = hashlib.sha256(b"right").hexdigest()
     asset = Asset("x", "a test", "none", "get it", sha256=sha)
     monkeypatch.setattr(resolving, "known", lambda: {"x": asset})

@@ -75,6 +75,15 @@ def test_tokens_of_any_text(texts):
         assert cut(texts) == [ptb.tokenize(text) for text in texts]
 
 
+@given(st.lists(st.text(alphabet=" \t\n\x1c\u2003ab\u00e9\U0001f600", max_size=30), min_size=1))
+@hypothesis_settings(max_examples=200, deadline=None)
+def test_words_between_spaces_of_any_text(texts):
+    ptb_batch._kernels._left = NOW
+    words, ids, offsets = ptb_batch.cut(pa.array(texts, pa.large_string()), spaced=True)
+    found = [[words[i] for i in ids[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
+    assert found == [text.split() for text in texts]
+
+
 def test_tokens_of_captions(shared):
     table = pq.read_table(shared / "data/coco/val2014_captions.parquet").slice(0, 6000)
     texts = [text for listed in table["captions"].to_pylist() for text in listed]

@@ -20,11 +20,14 @@ from captious.errors import InputError, MissingAsset
 from captious.metrics import meteor
 from captious.metrics._meteor import align as aligner
 from captious.metrics._meteor import phrases as phrase_finder
-from captious.metrics._meteor.words import java_hash
+from captious.metrics._meteor import words
+from captious.metrics._meteor.words import java_hashes
 from captious.metrics.meteor import Meteor
 from captious.report.pictures import draw
 from captious.text import paraphrase
+from captious.text.meteor_norm import normalize
 from captious.text.paraphrase import Paraphrases, Places, distinct
+from captious.text.synsets import WordTables
 from captious.types import CaptionSet, Sample
 
 pytest.importorskip("numba", reason="numba is not installed (extra: meteor)")
@@ -127,6 +130,20 @@ def test_order_of_references_does_not_matter(caption, references, random):
     assert score_of(SMALL, caption, *references) == score_of(SMALL, caption, *shuffled)
 
 
+odd_words = st.text(alphabet="aB1.,'`-\u2019\u201d&|\u00e9\u2003 \x01", max_size=30)
+
+
+@given(st.lists(odd_words, min_size=1, max_size=5))
+def test_sentences_are_normalised_as_one_by_one(texts):
+    tables = WordTables.open()
+    pool = CaptionSet.build(texts).pool
+    lexicon = words.build(pool, "none", tables, None)
+    for i, text in enumerate(pool.strings()):
+        joined = " ".join(text.split()).replace("|||", "")
+        expected = normalize(joined, tables.prefixes, tables.numeric_prefixes)
+        assert lexicon.sentence(i) == expected
+
+
 @given(anything, anything)
 def test_any_text_has_a_value(caption, reference):
     assert 0.0 <= score_of(SMALL, caption, reference) <= 1.0
@@ -141,9 +158,7 @@ def test_rows_hang_together(pairs):
     assert (rows[:, 22] <= rows[:, 1]).all()
     assert (rows[:, 20] <= rows[:, 21]).all()
     # The compiled formula and the one over arrays are the same.
-    np.testing.assert_allclose(
-        SMALL.scores(rows)[:, 0], [aligner.score(row) for row in rows], rtol=1e-14
-    )
+    np.testing.assert_allclose(SMALL.scores(rows)[:, 0], aligner.scores(rows), rtol=1e-14)
 
 
 @hypothesis_settings(max_examples=15)
@@ -153,19 +168,15 @@ def test_compiled_equals_plain(pairs):
     metric = Meteor(tokenizer="plain")
     arrays = metric._lexicon(samples).arrays
     found = []
-    for code in (aligner.engine.plain, aligner.engine.compiled):
-        rows, best = np.zeros((len(pairs), 24)), np.zeros(len(pairs), np.int64)
-        kept = np.zeros((20, 5), np.int64)
-        n = code.score_rows(
+    for code in (None, aligner.kernels.loaded):
+        rows, refused, matches = aligner.statistics(
             arrays,
             samples.caption.astype(np.int64),
             samples.reference.astype(np.int64),
             samples.offsets,
-            rows,
-            best,
-            kept,
+            code,
         )
-        found.append((rows.tolist(), best.tolist(), kept[:n].tolist()))
+        found.append((rows.tolist(), refused.tolist(), matches))
     assert found[0] == found[1]
 
 
@@ -274,8 +285,8 @@ def test_signature_names_the_variant():
 
 
 def test_words_of_equal_hash_are_one_word():
-    assert java_hash("hello") == 99162322
-    assert java_hash("an") == java_hash("c0")
+    hashes = java_hashes(["hello", "", "an", "c0", "\U0001f600"]).tolist()
+    assert hashes == [99162322, 0, 3117, 3117, 0xD83D * 31 + 0xDE00]
     assert score_of(SMALL, "c0 dog", "an dog") > score_of(SMALL, "c1 dog", "an dog")
 
 

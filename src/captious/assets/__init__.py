@@ -4,6 +4,6 @@ An asset is looked for in this order: a path that the user gave, the cache, an i
 package that carries it, and, only when ``settings.download`` is on, its home.
 """
 
-from captious.assets.resolve import Asset, available, digest, known, resolve
+from captious.assets.resolve import Asset, available, digest, known, remembered_digest, resolve
 
-__all__ = ["Asset", "available", "digest", "known", "resolve"]
+__all__ = ["Asset", "available", "digest", "known", "remembered_digest", "resolve"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from captious import errors, settings
 from captious.reading import opened
+
+_SETTLED = 2_000_000_000  # nanoseconds after which a file counts as finished
 
 
 @dataclass(frozen=True)
@@ -100,28 +103,12 @@ def _check(asset: Asset, path: Path) -> None:
     """
     if not asset.sha256 or not path.is_file():
         return
-    facts = path.stat()
-    state = f"{asset.sha256} {facts.st_size} {facts.st_mtime_ns}"
-    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
-    note = settings.get().cache_dir / "checked" / name
-    try:
-        if note.read_text() == state:
-            return
-    except (OSError, ValueError):
-        pass  # it was not checked before
-    actual = digest(path)
+    actual = remembered_digest(path)
     if actual != asset.sha256:
         raise errors.MissingAsset(
             f"{asset.name}: {path} is not the file that captious knows (its sha256 begins with "
             f"{actual[:12]}, expected {asset.sha256[:12]}). Get it again: {asset.remedy}."
         )
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        part = note.with_name(f".{name}.{os.getpid()}")
-        part.write_text(state)
-        part.replace(note)
-    except OSError:
-        pass  # a cache that cannot be written only means that it is checked again
 
 
 def available(name: str) -> Path | None:
@@ -152,7 +139,40 @@ def digest(path: Path) -> str:
     return _digest(str(path), facts.st_size, facts.st_mtime_ns)
 
 
+def remembered_digest(path: Path) -> str:
+    """Return the sha256 of a large file, read once while its size and its time stay the same.
+
+    The note lies in the cache. A file that was written in these seconds gets none: it could change
+    again without a change of its time.
+    """
+    facts = path.stat()
+    if time.time_ns() - facts.st_mtime_ns < _SETTLED:
+        return _hashed(str(path))
+    state = f"{facts.st_size} {facts.st_mtime_ns}"
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    note = settings.get().cache_dir / "checked" / name
+    try:
+        noted, _, noted_state = note.read_text().partition(" ")
+        if noted_state == state:
+            return noted
+    except (OSError, ValueError):
+        pass  # it was not read before
+    actual = digest(path)
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        part = note.with_name(f".{name}.{os.getpid()}")
+        part.write_text(f"{actual} {state}")
+        part.replace(note)
+    except OSError:
+        pass  # a cache that cannot be written only means that it is read again
+    return actual
+
+
 @lru_cache(maxsize=256)
 def _digest(path: str, size: int, mtime: int) -> str:
+    return _hashed(path)
+
+
+def _hashed(path: str) -> str:
     with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,8 +20,8 @@ peculiarities: words are compared by a 32-bit hash; weights are truncated to int
 searching, so that a stem or synonym match that has a rival is often passed over (``the cats are
 sleeping`` against ``a cat sleeps`` scores 0).
 
-A few sentences are aligned in plain Python; more are compiled with numba, which takes about ten
-seconds the first time on a machine and is kept on disk after that.
+A few sentences are aligned in plain Python; more by machine code, which numba compiles in about
+ten seconds the first time on a machine and which is kept on disk after that.
 
 A caption with more than four million ways to match its words with those of its references (one word
 2,000 times on both sides) is not scored; the reference program needs hours for it.
@@ -32,7 +32,6 @@ and a reference with it breaks its protocol).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -51,6 +50,7 @@ _ALPHA, _BETA, _GAMMA, _DELTA = (
     aligner.ALPHA, aligner.BETA, aligner.GAMMA, aligner.DELTA,
 )  # fmt: skip
 _WORTH_A_THREAD = 2000  # captions below which starting threads costs more than it gains
+_PIECE = 4000  # captions whose statistics with every reference are held at a time
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Meteor(Metric):
         }
         rows = np.full((len(samples), aligner.STATISTICS), np.nan)
         take = np.flatnonzero(~skip)
-        rows[take], best, _ = self._align(samples.take(take) if skip.any() else samples, keep=0)
+        rows[take], best = self._align(samples.take(take) if skip.any() else samples)
         for i in take[best < 0].tolist():
             reasons[i] = (
                 f"more than {aligner.MOST:,} ways to match single words with its references "
@@ -141,12 +141,14 @@ class Meteor(Metric):
         if not sample.references:
             raise errors.InputError(f"{sample.id}: METEOR needs references to explain a caption")
         samples = CaptionSet.of([sample])
-        rows, best, matches = self._align(samples, keep=1)
+        rows, best = self._align(samples)
         if best[0] < 0:
             raise errors.InputError(f"{sample.id}: too many ways to match its words")
         lexicon = self._lexicon(samples)
-        caption = lexicon.sentence(int(samples.caption[0]))
-        reference = lexicon.sentence(int(samples.reference[best[0]]))
+        pair = samples.caption.astype(np.int64), samples.reference[best].astype(np.int64)
+        code = aligner.kernels.if_worth(0)
+        matches = aligner.statistics(lexicon.arrays, *pair, np.arange(2), code)[2]
+        caption, reference = (lexicon.sentence(int(side[0])) for side in pair)
         listed = [
             {
                 "stage": STAGES[stage],
@@ -195,36 +197,47 @@ class Meteor(Metric):
             lambda: _words.build(samples.pool, self.tokenizer, *self._tables()),
         )
 
-    def _align(self, samples: CaptionSet, keep: int) -> tuple[Floats, Any, list[Sequence[int]]]:
-        """Return statistics, best references and, if ``keep``, the last caption's matches."""
+    def _align(self, samples: CaptionSet) -> tuple[Floats, Any]:
+        """Return statistics and the best reference of every caption, -1 if it is too much work."""
         lexicon = self._lexicon(samples)
         n = len(samples)
-        # Copies: numba would compile anew for arrays that may only be read.
         captions, references, bounds = (
-            np.array(column, dtype=np.int64)
+            np.ascontiguousarray(column, dtype=np.int64)
             for column in (samples.caption, samples.reference, samples.offsets)
         )
         lengths = np.diff(lexicon.offsets)
         work = int(lengths[captions[samples.reference_rows]] @ lengths[references])
-        align = aligner.engine(work)
+        code = aligner.kernels.if_worth(work)
         rows = np.full((n, aligner.STATISTICS), np.nan)
         best = np.zeros(n, np.int64)
-        match_rows = np.zeros((keep * int(lengths.max(initial=0)), 5), np.int64)
 
-        def part(start: int, end: int) -> int:
-            return align.score_rows(
-                lexicon.arrays, captions[start:end], references, bounds[start : end + 1],
-                rows[start:end], best[start:end], match_rows,
-            )  # fmt: skip
+        def part(start: int, end: int) -> None:
+            pairs, refused, _ = aligner.statistics(
+                lexicon.arrays, captions[start:end], references, bounds[start : end + 1], code
+            )
+            has = np.flatnonzero(bounds[start:end] < bounds[start + 1 : end + 1])
+            if not len(has):
+                return
+            begins = bounds[start:end][has] - bounds[start]
+            values = aligner.scores(pairs)
+            counts = np.diff(begins, append=len(values))
+            highest = np.flatnonzero(
+                values == np.repeat(np.maximum.reduceat(values, begins), counts)
+            )
+            first = highest[np.searchsorted(highest, begins)]
+            rows[start + has], best[start + has] = pairs[first], first - begins
+            rows[start:end][refused > 0], best[start:end][refused > 0] = np.nan, -1
 
-        workers = min(settings.get().threads, n // _WORTH_A_THREAD)
-        if workers < 2:
-            count = part(0, n)
-            return rows, best, match_rows[:count].tolist()
-        cuts = np.linspace(0, n, 4 * workers + 1).astype(int).tolist()
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(part, cuts, cuts[1:]))
-        return rows, best, []
+        workers = max(1, min(settings.get().threads, n // _WORTH_A_THREAD))
+        pieces = max(4 * workers if workers > 1 else 1, -(-n // _PIECE))
+        cuts = np.linspace(0, n, pieces + 1).astype(int).tolist()
+        if workers == 1:
+            for cut in range(pieces):
+                part(cuts[cut], cuts[cut + 1])
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                list(pool.map(part, cuts, cuts[1:]))
+        return rows, best
 
 
 def _formula(rows: Floats) -> dict[str, Floats]:

@@ -49,11 +49,23 @@ _LETTER: Final = re.compile(f"[{_ALPHA}]")
 _WIDE_SPACE: Final = re.compile("[\u2000-\u200a\u202f\u205f\u3000\u00a0]")
 _PLAIN: Final = re.compile(r"[a-z0-9]+(?: [a-z0-9]+)*")
 _EDGES: Final = "".join(map(chr, range(33)))
+_CONTROL: Final = re.compile(r"[\x00-\x20]")
 
 
 def is_plain(text: str) -> bool:
     """Tell whether normalising would leave the space-separated words as they are."""
     return _PLAIN.fullmatch(text) is not None
+
+
+def looks_around(word: str) -> bool:
+    """Tell whether what becomes of a word may depend on more than the spaces around it.
+
+    A dot at its end looks at the word behind it; control characters vanish at the ends of a text.
+
+    >>> looks_around("t-shirt"), looks_around("mr.")
+    (False, True)
+    """
+    return word.endswith(".") or _CONTROL.search(word) is not None
 
 
 def normalize(

@@ -3,7 +3,8 @@
 The table pairs 430,639 phrases with 5,274,084 paraphrases of up to seven words. As text it fills
 272 MB and needs about a gigabyte in a Java heap. Here it becomes a trie over word numbers plus one
 array of targets: 52 MB on disk, of which a run touches only the pages it needs. The
-index is built once per table into the cache and its hash is checked whenever it is opened.
+index is built once per table into the cache; its hash is checked when it is opened, once for as
+long as size and time of its files stay the same.
 
 A phrase is known by its *node*: the trie maps (node, next word) to a node, and node 0 is the
 empty phrase. The probabilities of the table are not kept: METEOR does not use them.
@@ -12,7 +13,6 @@ empty phrase. The probabilities of the table are not kept: METEOR does not use t
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 import shutil
@@ -75,7 +75,7 @@ class Paraphrases:
         The first call builds it (under a minute) into the cache directory of the settings.
         """
         table = locate(path)
-        digest = assets.digest(table)
+        digest = assets.remembered_digest(table)
         home = settings.get().cache_dir / "meteor" / f"paraphrases-{_FORMAT}-{digest[:16]}"
         if not (home / "index.json").is_file():
             _build(table, home)
@@ -161,9 +161,8 @@ def locate(path: Path | str | None = None) -> Path:
 def _load(home: Path, fingerprint: str) -> Paraphrases:
     facts = json.loads((home / "index.json").read_text())
     for name, digest in facts["sha256"].items():
-        with open(home / name, "rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise InputError(f"{home / name} is damaged: delete {home}, it will be rebuilt.")
+        if assets.remembered_digest(home / name) != digest:
+            raise InputError(f"{home / name} is damaged: delete {home}, it will be rebuilt.")
     arrays = {name: np.load(home / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
     words = (home / "words.txt").read_text(encoding="utf-8").split("\n")
     return Paraphrases(words=words, fingerprint=fingerprint, **arrays)

@@ -52,6 +52,7 @@ def _by_end(suffixes: Iterable[str]) -> dict[str, list[str]]:
 
 _ENDS1 = _by_end(("eedly", "eed", "ingly", "edly", "ing", "ed"))
 _ENDS2, _ENDS3, _ENDS4 = _by_end(_STEP2), _by_end(_STEP3), _by_end(_STEP4)
+_ENDS: Final = frozenset({*_ENDS1, *_ENDS2, *_ENDS3, *_ENDS4, "ll"})
 _REGION: Final = re.compile(r"[aeiouy][^aeiouy]")
 _FIXED_REGION: Final = re.compile(r"gener|commun|arsen")
 
@@ -63,6 +64,8 @@ def stem(word: str) -> str:
         return word
     if word in _WHOLE:
         return _WHOLE[word]
+    if word[-1] not in "esy'" and word[-2:] not in _ENDS and word[0] != "'":
+        return word  # no rule is about this end
     word = _consonant_y(word[1:] if word[0] == "'" else word)
     fixed = _FIXED_REGION.match(word)
     r1 = fixed.end() if fixed else _after(word, 0)

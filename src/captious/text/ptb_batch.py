@@ -6,6 +6,8 @@ dropped) is asked of ``ptb`` once per distinct cut-out. Texts that need a rule w
 a matter of counting, and those with characters beyond U+FFFF, go to ``ptb`` whole.
 
 Threads cut parts of the texts, each with cut-outs of its own; those are made one at the end.
+
+Texts that were tokenised before are cut at their spaces in the same way.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ _FEW, _UNMADE = 200, 15_000
 _PART = 4_000  # texts that are worth a thread
 
 
-def cut(strings: pa.Array) -> tuple[list[str], I32, I64] | None:
+def cut(strings: pa.Array, spaced: bool = False) -> tuple[list[str], I32, I64] | None:
     """Return words, word numbers of all texts end to end, and where each text begins.
 
-    None where there are too few texts to load compiled code for, or no numba.
+    With ``spaced`` the words are what stands between white space (``str.split``). None where there
+    are too few texts to load compiled code for, or no numba.
     """
     kernels = _kernels.if_worth(len(strings))
     if kernels is None:
@@ -44,11 +47,11 @@ def cut(strings: pa.Array) -> tuple[list[str], I32, I64] | None:
     parts = [
         _Part(kernels, data, bounds[a : b + 1]) for a, b in zip(edges, edges[1:], strict=False)
     ]
-    side_by_side(_Part.run, parts, len(strings))
+    side_by_side(_Part.run_at_spaces if spaced else _Part.run, parts, len(strings))
     first = parts[0]
     own = np.arange(first.known, dtype=np.int32)
     renumbered = [own, *(first.adopt(other) for other in parts[1:])]
-    words, flat, starts = _finished(data, first.cutouts[: first.known])
+    words, flat, starts = _finished(data, first.cutouts[: first.known], spaced)
 
     every = range(count)
     widths = side_by_side(lambda at: parts[at].width(renumbered[at], starts), every, len(strings))
@@ -67,7 +70,7 @@ def cut(strings: pa.Array) -> tuple[list[str], I32, I64] | None:
     return words, ids, np.cumsum(sizes, out=sizes)
 
 
-def _finished(data: U8, cutouts: I64) -> tuple[list[str], I32, I64]:
+def _finished(data: U8, cutouts: I64, spaced: bool) -> tuple[list[str], I32, I64]:
     """Return words, the word numbers of every cut-out end to end, and where each begins."""
     held = data.tobytes()
     words: dict[str, int] = {}
@@ -77,7 +80,9 @@ def _finished(data: U8, cutouts: I64) -> tuple[list[str], I32, I64]:
     plain = {rule for rule, action in enumerate(actions) if action in ("keep", "soften")}
     for begin, end, rule in cutouts.tolist():
         text = held[begin:end].decode()
-        if rule in plain and text.isalnum() and text.isascii():  # nothing to rewrite
+        if spaced:
+            flat.extend([words.setdefault(word, len(words)) for word in text.split()])
+        elif rule in plain and text.isalnum() and text.isascii():  # nothing to rewrite
             flat.append(words.setdefault(text.lower(), len(words)))
         else:
             text = text.replace("\n", " ")
@@ -136,10 +141,32 @@ class _Part:
                 place,
                 progress,
             )
-            self.known = int(progress[2])
-            if progress[0] < len(self._bounds) - 1:  # it stopped where the next text may not fit
-                at = int(progress[0])
-                self._grow(self.known + int(self._bounds[at + 1] - self._bounds[at]) + 1)
+            self._make_room(progress)
+
+    def run_at_spaces(self) -> None:
+        """Cut all texts at their spaces."""
+        progress = np.zeros(3, np.int64)
+        while progress[0] < len(self._bounds) - 1:
+            self._kernels._spaced(
+                self._data,
+                self._bounds,
+                len(self._bounds) - 1,
+                self.numbers,
+                self.offsets,
+                self.cutouts,
+                len(self.cutouts),
+                self.slots,
+                len(self.slots) - 1,
+                progress,
+            )
+            self._make_room(progress)
+
+    def _make_room(self, progress: I64) -> None:
+        """Go on where compiled code stopped because the next text might not fit."""
+        self.known = int(progress[2])
+        if progress[0] < len(self._bounds) - 1:
+            at = int(progress[0])
+            self._grow(self.known + int(self._bounds[at + 1] - self._bounds[at]) + 1)
 
     def _grow(self, needed: int) -> None:
         wider = np.empty((4 * needed, 3), np.int64)
@@ -292,6 +319,39 @@ def _segment(
     return 0
 
 
+def _spaced(
+    data: U8,
+    bounds: I64,
+    texts: int,
+    numbers: I32,
+    offsets: I64,
+    cutouts: I64,
+    capacity: int,
+    slots: I32,
+    mask: int,
+    progress: I64,
+) -> int:
+    """Cut the texts at their spaces, as ``_segment`` does by the automaton."""
+    text, used, known = progress[0], progress[1], progress[2]
+    while text < texts:
+        first, last = bounds[text], bounds[text + 1]
+        if known + last - first >= capacity:
+            break
+        begin = first
+        for at in range(first, last + 1):
+            if at == last or data[at] == 32:
+                if at > begin:
+                    number = _number(data, begin, at, 0, known, cutouts, slots, mask)
+                    numbers[used] = number
+                    known = max(known, number + 1)
+                    used += 1
+                begin = _int64(at + 1)
+        text += 1
+        offsets[text] = used
+    progress[0], progress[1], progress[2] = text, used, known
+    return 0
+
+
 def _piece(data: U8, at: int, last: int) -> tuple[int, int]:
     """Return where the next space is (-1: nowhere), and a number for what stands before it."""
     mixed = np.uint64(0xCBF29CE484222325)
@@ -426,7 +486,7 @@ def _expand(
 
 _kernels = MachineCode(
     globals(),
-    ("_segment", "_respread", "_adopted", "_width", "_expand"),
+    ("_segment", "_spaced", "_respread", "_adopted", "_width", "_expand"),
     helpers=("_decode", "_piece", "_same", "_slot", "_number"),
     small=_FEW,
     unmade=_UNMADE,

@@ -38,6 +38,7 @@ _DETACH: Final = (
     ("ing", ""),
     ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
 )  # fmt: skip
+_LAST: Final = frozenset(suffix[-1] for suffix, _ in _DETACH)
 _NONE: Final[frozenset[int]] = frozenset()
 
 
@@ -93,6 +94,13 @@ class WordTables:
             bases = [self.morph(word)]
         return self.synsets(word).union(*map(self.synsets, bases))
 
+    def all_synset_numbers(self, word: str) -> list[str]:
+        """Return the numbers of :meth:`all_synsets` as they are written, some of them twice."""
+        bases = self._bases.get(word)
+        if bases is None:
+            bases = [self.morph(word)]
+        return " ".join([self._numbers.get(entry, "") for entry in (word, *bases)]).split()
+
     def bases(self, form: str) -> tuple[str, ...]:
         """Return the base forms of an irregular form (``left`` -> ``leave``), often none."""
         return tuple(self._bases.get(form, ()))
@@ -101,6 +109,8 @@ class WordTables:
         """Undo a regular inflection; the empty string if no known word results."""
         if len(word) <= 2 or word.endswith("ss"):
             return word
+        if word[-1] not in _LAST:
+            return ""
         for suffix, replacement in _DETACH:
             if word.endswith(suffix):
                 base = word[: len(word) - len(suffix)] + replacement

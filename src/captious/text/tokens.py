@@ -61,8 +61,8 @@ class _Ids(dict[str, int]):
 
 def _build(pool: TextPool, tokenizer: str) -> TokenTable:
     tokenize: Any = tokenizers.get(tokenizer)
-    if tokenizer == "ptb":
-        at_once = ptb_batch.cut(pool.array)
+    if tokenizer in ("ptb", "none"):
+        at_once = ptb_batch.cut(pool.array, spaced=tokenizer == "none")
         if at_once is not None:
             return TokenTable(*at_once)
     ids = _Ids()

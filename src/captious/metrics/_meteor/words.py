@@ -7,10 +7,10 @@ is comparing integers (``align``).
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
+from functools import partial
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def build(
     words, ids, offsets = _normalised(tokens.table(pool, tokenizer), tables)
     key = _numbered(words)
     stem = _numbered([porter2.stem(word) for word in words])
-    function = np.array([word in tables.function_words for word in words], np.int64)
+    function = np.array([word in tables.function_words for word in words], np.uint8)
     synonyms = _relation(*_synonyms(words, tables), size=len(words))
     if paraphrases is None:
         spans, bounds = np.zeros((0, 3), np.int32), np.zeros(len(offsets), np.int64)
@@ -64,7 +64,8 @@ def build(
     else:
         spans, bounds, pairs = _phrases(words, ids, offsets, paraphrases)
     arrays = (
-        ids, offsets, key, stem, function, *synonyms[:2], spans, bounds, *pairs, *_both_ways(pairs),
+        ids, offsets, key, stem, function, *synonyms[:2], spans.reshape(-1), bounds, *pairs,
+        *_both_ways(pairs),
     )  # fmt: skip
     return Lexicon(words, ids, offsets, arrays)
 
@@ -74,45 +75,76 @@ def _normalised(
 ) -> tuple[list[str], npt.NDArray[np.int32], Int64s]:
     """Return vocabulary, word numbers and offsets after METEOR's own normaliser.
 
-    Sentences of plain words pass unchanged, whole arrays at a time; the others go one by one.
+    Plain words stay as they are, and a word between plain ones becomes the same words wherever it
+    stands: whole arrays at a time. Other sentences are normalised one by one.
     """
     numbers = {word: i for i, word in enumerate(table.vocabulary)}
-    odd_word = np.array([not meteor_norm.is_plain(w) for w in table.vocabulary], bool)
-    odd_seen = np.concatenate([[0], np.cumsum(odd_word[table.ids], dtype=np.int32)])
-    odd = np.diff(odd_seen[table.offsets]) > 0
-    flat: list[int] = []
+    normalize = partial(
+        meteor_norm.normalize, prefixes=tables.prefixes, numeric_prefixes=tables.numeric_prefixes
+    )
+    odd = np.array([not meteor_norm.is_plain(word) for word in table.vocabulary], bool)
+    restless = np.zeros(len(odd), bool)  # words that look beyond the spaces around them
+    widths = np.ones(len(odd), np.int64)
+    became: list[int] = []
+    for at in np.flatnonzero(odd).tolist():
+        word = table.vocabulary[at].replace("|||", "")
+        restless[at] = meteor_norm.looks_around(word)
+        words = [] if restless[at] else normalize(word)
+        became.extend([numbers.setdefault(made, len(numbers)) for made in words])
+        widths[at] = len(words)
+    begins = np.cumsum(widths) - widths
+    flat = np.arange(len(odd), dtype=np.int32).repeat(widths)
+    flat[np.repeat(odd, widths)] = became
+
+    # 0: a sentence of plain words; 1: with odd ones, each on its own; 2: one looks around, or two
+    # odd words meet.
+    rows, odd_token = table.rows, odd[table.ids]
+    hard = restless[table.ids]
+    hard[1:] |= odd_token[1:] & odd_token[:-1] & (rows[1:] == rows[:-1])
+    kind = np.zeros(len(table.lengths), np.int8)
+    kind[rows[odd_token]] = 1
+    kind[rows[hard]] = 2
     lengths = table.lengths.copy()
-    for i in np.flatnonzero(odd).tolist():
-        text = " ".join(table.tokens(i)).replace("|||", "")
-        words = meteor_norm.normalize(text, tables.prefixes, tables.numeric_prefixes)
-        flat.extend([numbers.setdefault(word, len(numbers)) for word in words])
+    token_kind = np.repeat(kind, lengths)
+    mixed = table.ids[token_kind == 1]
+    width = widths[mixed]
+    lengths[kind == 1] = np.bincount(rows[token_kind == 1], width, len(kind))[kind == 1]
+    one_by_one: list[int] = []
+    for i in np.flatnonzero(kind == 2).tolist():
+        words = normalize(" ".join(table.tokens(i)).replace("|||", ""))
+        one_by_one.extend([numbers.setdefault(word, len(numbers)) for word in words])
         lengths[i] = len(words)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    odd_token = np.repeat(odd, lengths)
+    made_kind = np.repeat(kind, lengths)
     ids = np.empty(offsets[-1], np.int32)
-    ids[odd_token] = flat
-    ids[~odd_token] = table.ids[~np.repeat(odd, table.lengths)]
+    ids[made_kind == 0] = table.ids[token_kind == 0]
+    within = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+    ids[made_kind == 1] = flat[np.repeat(begins[mixed], width) + within]
+    ids[made_kind == 2] = one_by_one
     # Drop words that only occurred before normalising.
     kept = np.bincount(ids, minlength=len(numbers)) > 0
     place = np.cumsum(kept, dtype=np.int32) - 1
     return list(compress(numbers, kept.tolist())), place[ids], offsets
 
 
-def java_hash(word: str) -> int:
-    """Return the 32-bit hash by which the reference program compares words.
+def java_hashes(words: Sequence[str]) -> Int64s:
+    """Return the 32-bit hashes by which the reference program compares words.
 
     Two words of equal hash (``an`` and ``c0``) are one word to it, and therefore to us.
     """
-    value = 0
-    for unit in array("H", word.encode("utf-16-le")):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value
+    encoded = [word.encode("utf-16-le") for word in words]
+    ends = np.cumsum([len(word) // 2 for word in encoded], dtype=np.int64)
+    sizes = np.diff(ends, prepend=0)
+    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint32)
+    powers = np.cumprod([1] + [31] * int(sizes.max(initial=0)), dtype=np.uint32)
+    weighted = units * powers[np.repeat(ends, sizes) - 1 - np.arange(len(units))]
+    sums = np.concatenate([[0], np.cumsum(weighted, dtype=np.uint32)]).astype(np.uint32)
+    return (sums[ends] - sums[ends - sizes]).astype(np.int64)
 
 
-def _numbered(words: Iterable[str]) -> npt.NDArray[np.int32]:
+def _numbered(words: Sequence[str]) -> npt.NDArray[np.int32]:
     """Number words so that equal numbers mean equal hashes."""
-    hashes = np.array([java_hash(word) for word in words], np.int64)
-    return np.unique(hashes, return_inverse=True)[1].astype(np.int32)
+    return np.unique(java_hashes(words), return_inverse=True)[1].astype(np.int32)
 
 
 def _relation(left: Ints, right: Ints, rank: Ints, size: int) -> Relation:
@@ -134,13 +166,9 @@ def _both_ways(pairs: Relation) -> tuple[Int64s, npt.NDArray[np.int32]]:
 
 def _synonyms(words: Sequence[str], tables: WordTables) -> tuple[Int64s, Int64s, Int64s]:
     """Return all ordered pairs of different words that share a synset."""
-    flat, counts = array("q"), array("q")
-    for word in words:
-        synsets = tables.all_synsets(word)
-        flat.extend(synsets)
-        counts.append(len(synsets))
-    owner = np.repeat(np.arange(len(words)), counts)
-    synset = np.array(flat, np.int64)
+    synsets = [tables.all_synset_numbers(word) for word in words]
+    owner = np.repeat(np.arange(len(words)), np.array(list(map(len, synsets)), np.int64))
+    synset = np.array(list(map(int, chain.from_iterable(synsets))), np.int64)
     order = np.argsort(synset, kind="stable")
     owner = owner[order]
     _, start, count = np.unique(synset[order], return_index=True, return_counts=True)
@@ -157,20 +185,27 @@ def _phrases(
     words: Sequence[str], ids: npt.NDArray[np.int32], offsets: Int64s, table: Paraphrases
 ) -> tuple[npt.NDArray[np.int32], Int64s, Relation]:
     """Return the spans of each sentence that have a paraphrase somewhere, and the pairs."""
-    trie = phrases.engine(len(ids))
-    known = np.array([table.numbers.get(word, -1) for word in words], np.int32)
+    kernels = phrases.kernels.if_worth(len(ids))
+    list_phrases = phrases.list_phrases if kernels is None else kernels.list_phrases
+    unknown = len(table.words)
+    known = np.array([table.numbers.get(word, unknown) for word in words], np.int32)
     labels, children = table.labels.view(np.ndarray), table.children.view(np.ndarray)
-    roots = np.zeros(len(table.words) + 1, np.int32)  # the last entry is for unknown words, -1
+    roots = np.zeros(unknown + 1, np.int32)
     roots[labels[: children[1]]] = np.arange(1, children[1] + 1)
     bounds = np.zeros(len(offsets), np.int64)
+    memory = 1 << min(16, len(ids).bit_length())
+    steps, reached = np.full(memory, -1, np.int64), np.zeros(memory, np.int32)
     room = 4 * len(ids) + 16
     while True:  # once, or twice if the guess was too small
-        spans = np.empty((room, 3), np.int32)
-        count = trie.list_phrases(known[ids], offsets, roots, labels, children, spans, bounds)
+        flat = np.empty(3 * room, np.int32)
+        count = list_phrases(
+            known[ids], offsets, len(offsets) - 1, roots, labels, children, flat, room, bounds,
+            steps, reached, memory,
+        )  # fmt: skip
         if count <= room:
             break
         room = count
-    spans = spans[:count]
+    spans = flat.reshape(-1, 3)[:count]
     nodes = distinct(spans[:, 2], len(children))
     left, right, rank = table.pairs_among(nodes)
     used = np.unique(np.concatenate([left, right]))
