@@ -245,7 +245,7 @@ def test_keyboard_walks_through_the_gallery(visit):
     assert "caption=bridge" in page.url
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog:not([open])", state="attached")
-    page.wait_for_function("!location.hash.includes('caption=')")
+    page.wait_for_url(lambda address: "caption=" not in address)
 
 
 def test_dark_mode_follows_the_system_and_the_button(visit):
